@@ -1,0 +1,103 @@
+"""The short notation of a cluster configuration, both ways.
+
+`<num><instance>@<samples per VM>`, groups joined by ` + `:
+
+    1p3.8xlarge@512 + 8g3.8xlarge (spot)@64
+
+Two optional parts follow where they are needed: `:2gpu` after the type where not all GPUs of a VM
+are used, and `x4` after the samples where gradients are accumulated over four passes:
+
+    1g4dn.12xlarge:2gpu@2 + 8g3.8xlarge@512x4
+
+GPUs that are not mentioned are all used, or as many as the VM has samples.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from srifty.core.cluster import ClusterConfig, VmGroup
+from srifty.core.offers import Market, Offer
+from srifty.errors import InputError, NotationError
+
+_GROUP = re.compile(
+    r"(?P<count>\d+)\s*(?P<type>[A-Za-z][^\s@():,]*)"
+    r"(?:\s*\((?P<market>[a-z-]+)\))?"
+    r"(?::(?P<gpus>\d+)gpus?)?"
+    r"\s*@\s*(?P<samples>\d+)"
+    r"(?:x(?P<accumulation>\d+))?"
+)
+
+
+def format_group(group: VmGroup) -> str:
+    """Returns one VM group in the short notation."""
+    unused = group.offer.instance_type.gpus != group.gpus_used
+    gpus = f":{group.gpus_used}gpu" if unused else ""
+    accumulation = f"x{group.accumulation}" if group.accumulation > 1 else ""
+    return f"{group.count}{group.offer.label}{gpus}@{group.samples_per_vm}{accumulation}"
+
+
+def format_config(config: ClusterConfig) -> str:
+    """Returns a cluster configuration in the short notation."""
+    return " + ".join(format_group(group) for group in config.groups)
+
+
+def parse_config(text: str, offers: Sequence[Offer]) -> ClusterConfig:
+    """Returns the cluster configuration that a text in the short notation stands for.
+
+    Args:
+        text: such as `1p3.8xlarge@512 + 8g3.8xlarge (spot)@64`.
+        offers: what can be rented; a type without a market takes its on-demand offer, or its only
+            one.
+
+    Raises:
+        NotationError: a group does not parse, names an unknown offer, or is impossible (more GPUs
+            than the VM has, fewer samples than GPUs). All bad groups are reported together.
+    """
+    groups: list[VmGroup] = []
+    messages: list[str] = []
+    for part in re.split(r"\s+\+\s+", text.strip()):
+        try:
+            groups.append(_parse_group(part, offers))
+        except InputError as error:
+            messages.append(str(error))
+    if messages:
+        raise NotationError("; ".join(messages))
+    return ClusterConfig(tuple(groups))
+
+
+def _parse_group(part: str, offers: Sequence[Offer]) -> VmGroup:
+    match = _GROUP.fullmatch(part.strip())
+    if match is None:
+        raise NotationError(
+            f"{part!r} is not a VM group; write <num><instance>@<samples per VM>, such as "
+            "8g3.8xlarge@64 or 8g3.8xlarge (spot)@64, and join groups with ' + '"
+        )
+    offer = _find_offer(match["type"], match["market"], offers)
+    samples = int(match["samples"])
+    gpus = int(match["gpus"]) if match["gpus"] else min(offer.instance_type.gpus, samples)
+    return VmGroup(
+        offer=offer,
+        count=int(match["count"]),
+        samples_per_vm=samples,
+        gpus_used=gpus,
+        accumulation=int(match["accumulation"] or 1),
+    )
+
+
+def _find_offer(name: str, market: str | None, offers: Sequence[Offer]) -> Offer:
+    same_type = [offer for offer in offers if offer.instance_type.name == name]
+    if not same_type:
+        known = ", ".join(sorted({offer.instance_type.name for offer in offers})) or "none"
+        raise NotationError(f"{name!r} is not among the offers (there are: {known})")
+    if market is None:
+        on_demand = [offer for offer in same_type if offer.market is Market.ON_DEMAND]
+        matching = on_demand or (same_type if len(same_type) == 1 else [])
+    else:
+        matching = [offer for offer in same_type if offer.market == market]
+    if not matching:
+        markets = ", ".join(sorted(offer.market for offer in same_type))
+        asked = f"as {market}" if market else "without a market"
+        raise NotationError(f"{name} cannot be had {asked}; it is offered as: {markets}")
+    return matching[0]

@@ -1,0 +1,240 @@
+"""Workload profiles: what was measured of one model on one GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from srifty.core._checks import (
+    require,
+    require_count,
+    require_fraction,
+    require_not_negative,
+    require_positive,
+)
+
+MaxBatchEvidence = Literal["measured", "estimated", "stopped-at"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLatency:
+    """Measured mean latency of one training step at one batch size.
+
+    Either `forward_s` and `backward_s` are known, or `iteration_s` alone.
+
+    Attributes:
+        batch: samples in one forward/backward pass.
+        forward_s: forward pass, seconds.
+        backward_s: backward pass, seconds.
+        optimizer_s: optimizer step, seconds; None where not measured apart.
+        iteration_s: the whole step, seconds, where that is all that was measured.
+        std_s: standard deviation of the step time from step to step, seconds.
+        steps: how many steps were averaged.
+    """
+
+    batch: int
+    forward_s: float | None = None
+    backward_s: float | None = None
+    optimizer_s: float | None = None
+    iteration_s: float | None = None
+    std_s: float | None = None
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        require_count("batch", self.batch)
+        where = f"batch {self.batch}"
+        split = self.forward_s is not None and self.backward_s is not None
+        require(
+            split or self.iteration_s is not None,
+            f"{where} needs forward_s and backward_s, or iteration_s",
+        )
+        require(
+            (self.forward_s is None) == (self.backward_s is None),
+            f"{where} has only one of forward_s and backward_s; give both or iteration_s alone",
+        )
+        for name in ("forward_s", "backward_s", "iteration_s"):
+            value: float | None = getattr(self, name)
+            if value is not None:
+                require_positive(f"{where}: {name}", value)
+        for name in ("optimizer_s", "std_s"):
+            value = getattr(self, name)
+            if value is not None:
+                require_not_negative(f"{where}: {name}", value)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether forward and backward were measured apart."""
+        return self.forward_s is not None
+
+    @property
+    def step_s(self) -> float:
+        """Forward, backward and optimizer together, seconds."""
+        if self.forward_s is not None and self.backward_s is not None:
+            return self.forward_s + self.backward_s + (self.optimizer_s or 0.0)
+        if self.iteration_s is None:  # excluded by the constructor
+            raise AssertionError("a latency without any time")
+        return self.iteration_s
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """The gradient of one parameter tensor.
+
+    Attributes:
+        name: the parameter's name.
+        bytes: size of the gradient.
+        ready: when it is ready, as a fraction of the backward pass.
+    """
+
+    name: str
+    bytes: int
+    ready: float
+
+    def __post_init__(self) -> None:
+        require_count(f"gradient {self.name!r}: bytes", self.bytes)
+        require_fraction(f"gradient {self.name!r}: ready", self.ready)
+
+
+@dataclass(frozen=True, slots=True)
+class GradientSchedule:
+    """The gradients of a workload in the order in which they become ready.
+
+    Attributes:
+        gradients: in order of readiness.
+        estimated: whether order and ready times were estimated rather than measured.
+    """
+
+    gradients: tuple[Gradient, ...]
+    estimated: bool = False
+
+    def __post_init__(self) -> None:
+        ready = [gradient.ready for gradient in self.gradients]
+        require(
+            ready == sorted(ready),
+            "gradients must stand in order of readiness (`ready` never falls)",
+        )
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes that one iteration exchanges."""
+        return sum(gradient.bytes for gradient in self.gradients)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer's work per sample, forward pass only.
+
+    Attributes:
+        name: the layer's name.
+        flops: floating-point operations (a multiply-add counts as two).
+        bytes: activation bytes written, at 4 bytes an element.
+        parameters: trainable parameters.
+    """
+
+    name: str
+    flops: float
+    bytes: float
+    parameters: int
+
+    def __post_init__(self) -> None:
+        require_not_negative(f"layer {self.name!r}: flops", self.flops)
+        require_not_negative(f"layer {self.name!r}: bytes", self.bytes)
+        require_count(f"layer {self.name!r}: parameters", self.parameters, least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What one sample is.
+
+    Attributes:
+        unit: `sample`, `sequence` or `token`.
+        seq_len: tokens in a sequence, where that is what a sample is.
+    """
+
+    unit: Literal["sample", "sequence", "token"] = "sample"
+    seq_len: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seq_len is not None:
+            require_count("item.seq_len", self.seq_len)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadProfile:
+    """One workload on one GPU model.
+
+    Attributes:
+        workload: the workload's name.
+        gpu: name of the GPU model.
+        precision: `fp32`, `bf16`, `fp16`, `tf32`, or `unknown`.
+        latencies: measured (or estimated) step latencies by ascending batch.
+        gradients: the gradient exchange; None where unknown.
+        max_batch: largest micro-batch that fits in the GPU's memory.
+        max_batch_evidence: how that is known; `stopped-at` means larger ones were not tried.
+        min_batch: smallest usable micro-batch (BatchNorm models need 2).
+        spatial_std_fraction: spread between GPUs of one type, as a fraction of the latency.
+        input_samples_per_s_per_vcpu: what the loader delivers per vCPU; None: input is assumed
+            free.
+        estimated: whether the latencies were estimated rather than measured.
+        interval_fraction: half width of the 90 % interval of the latencies, where known.
+        layers: work per layer, for estimates and analytic baselines; may be empty.
+        item: what one sample is.
+        peak_memory_bytes: peak memory by batch, where measured.
+        measured_at: ISO date or time, where known.
+        source: how and by whom it was measured.
+        software: library versions.
+        compile_s: seconds that compilation took; None where nothing was compiled.
+        notes: what a user should know.
+    """
+
+    workload: str
+    gpu: str
+    latencies: tuple[BatchLatency, ...]
+    max_batch: int
+    gradients: GradientSchedule | None = None
+    precision: str = "unknown"
+    max_batch_evidence: MaxBatchEvidence = "estimated"
+    min_batch: int = 1
+    spatial_std_fraction: float | None = None
+    input_samples_per_s_per_vcpu: float | None = None
+    estimated: bool = False
+    interval_fraction: float | None = None
+    layers: tuple[Layer, ...] = ()
+    item: Item = field(default_factory=Item)
+    peak_memory_bytes: dict[int, int] = field(default_factory=dict[int, int])
+    measured_at: str | None = None
+    source: str = ""
+    software: dict[str, str] = field(default_factory=dict[str, str])
+    compile_s: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(bool(self.workload), "a profile needs the workload's name")
+        require(bool(self.gpu), "a profile needs the GPU's name")
+        require(bool(self.latencies), "a profile needs at least one latency")
+        batches = [latency.batch for latency in self.latencies]
+        require(
+            batches == sorted(set(batches)), "latencies must stand by ascending batch, each once"
+        )
+        split = {latency.is_split for latency in self.latencies}
+        require(
+            len(split) == 1,
+            "latencies must all be split into forward and backward, or all be iteration times",
+        )
+        require_count("min_batch", self.min_batch)
+        require_count("max_batch", self.max_batch)
+        require(
+            self.min_batch <= self.max_batch,
+            f"min_batch ({self.min_batch}) is above max_batch ({self.max_batch})",
+        )
+        if self.spatial_std_fraction is not None:
+            require_fraction("spatial_std_fraction", self.spatial_std_fraction)
+        if self.interval_fraction is not None:
+            require_fraction("interval_fraction", self.interval_fraction)
+        if self.input_samples_per_s_per_vcpu is not None:
+            require_positive("input_samples_per_s_per_vcpu", self.input_samples_per_s_per_vcpu)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether forward and backward were measured apart."""
+        return self.latencies[0].is_split

@@ -1,0 +1,60 @@
+"""Everything Srifty raises on purpose.
+
+SriftyError
+├── InputError          what the user gave is wrong: a file, a flag, a value
+│   └── NotationError   a cluster configuration that does not parse
+└── ModelError          a model was asked for something that its data cannot answer
+
+Each carries a message that says what is wrong, where, and what to write instead. Expected outcomes
+(no feasible plan) are not errors: see `srifty.core.plan.Verdict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class SriftyError(Exception):
+    """Base of all errors that Srifty raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with an input.
+
+    Attributes:
+        where: the path inside the input, such as `offers.quota.p3.8xlarge`; empty for the whole.
+        message: what is wrong and what to write instead.
+    """
+
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+
+class InputError(SriftyError):
+    """The input is wrong; all that is wrong with it is reported together.
+
+    Args:
+        problems: one sentence, or several `Problem`s of one input.
+        source: the file (or flag) that holds the input; None where the caller knows it better.
+    """
+
+    def __init__(self, problems: str | Sequence[Problem], source: str | None = None) -> None:
+        if isinstance(problems, str):
+            problems = (Problem("", problems),)
+        self.problems = tuple(problems)
+        self.source = source
+        lines = [f"{source}: {problem}" if source else str(problem) for problem in self.problems]
+        super().__init__("\n".join(lines))
+
+
+class NotationError(InputError):
+    """A cluster configuration such as `1p3.8xlarge@512 + 8g3.8xlarge@64` does not parse."""
+
+
+class ModelError(SriftyError):
+    """A model cannot answer: no data, or data that contradict each other."""
