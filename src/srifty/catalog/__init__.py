@@ -1,0 +1,6 @@
+"""What can be rented, where, at what price: built-in tables and the job's own offers."""
+
+from srifty.catalog.builtin import builtin_gpus, builtin_instance_types
+from srifty.catalog.resolve import Resolved, resolve
+
+__all__ = ["Resolved", "builtin_gpus", "builtin_instance_types", "resolve"]

@@ -1,0 +1,19 @@
+"""Files that people write: JOB.yaml and PROFILE.json, read with all their errors at once."""
+
+from srifty.files.job_file import JobFile, read_job
+from srifty.files.latency_csv import LatencyCurve, read_latency_curves
+from srifty.files.profile_file import (
+    builtin_profiles,
+    builtin_workloads,
+    read_profile,
+)
+
+__all__ = [
+    "JobFile",
+    "LatencyCurve",
+    "builtin_profiles",
+    "builtin_workloads",
+    "read_job",
+    "read_latency_curves",
+    "read_profile",
+]
