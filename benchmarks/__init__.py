@@ -1,0 +1,1 @@
+"""Experiments: each a script with one documented command, run from the repository root."""

@@ -1,0 +1,67 @@
+"""What every allreduce model answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srifty.core.hardware import InstanceType
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertainty:
+    """How far an allreduce time can be off, as fractions of it.
+
+    Attributes:
+        allocation_fraction: standard deviation between allocations of the same VMs.
+        model_fraction: standard deviation of the model's error.
+    """
+
+    allocation_fraction: float
+    model_fraction: float
+
+
+class AllreduceModel(Protocol):
+    """Forecasts allreduce times among VMs of one instance type.
+
+    A mixed cluster is asked type by type at its total world size and VM count; the slowest answer
+    counts.
+    """
+
+    def time_s(
+        self,
+        instance_type: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+    ) -> FloatArray:
+        """Returns (R, K) seconds of one allreduce of each size in each world.
+
+        Args:
+            instance_type: the VM shape.
+            world_size: (R,) ranks; 1 gives 0 seconds.
+            vms: (R,) VMs that hold them.
+            size_bytes: (K,) bytes that each rank contributes.
+        """
+        ...
+
+    def bus_capacity(
+        self, instance_type: InstanceType, world_size: IntArray, vms: IntArray
+    ) -> FloatArray:
+        """Returns (R,) bus bytes per second that all transfers together can move."""
+        ...
+
+    def uncertainty(self, instance_type: InstanceType) -> Uncertainty:
+        """Returns how far the times of this type can be off."""
+        ...
+
+    def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
+        """Returns what the times of these types rest on, in full sentences."""
+        ...

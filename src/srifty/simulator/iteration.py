@@ -1,0 +1,435 @@
+"""The mean iteration time of a cluster configuration, and how far it spreads.
+
+For worker i with forward f_i and backward b_i per pass, a_i passes, and transfers that are ready at
+the fractions u_k of the backward pass:
+
+    A_i = (a_i − 1)(f_i + b_i)                      passes that send nothing
+    r_k = E[ max_i (A_i + f_i + u_k b_i) ]          transfer k can start
+    C   = E[ max_i (A_i + f_i + b_i) ]              computation of the slowest worker
+    t   = max(input_i, max(C, end of the last transfer) + max_i t_opt,i)
+
+There is no barrier between forward and backward, so the maxima are of sums. Luo et al. 2022 take
+`max f + max(max b, t_pe)`, which is the variant `IterationLaw.PAPER`. One noise factor per worker
+and step multiplies its forward and backward together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srifty.allreduce.base import AllreduceModel
+from srifty.compute.latency import LatencyModel
+from srifty.core.job import GradientSync, Job, Sharing
+from srifty.core.offers import Offer
+from srifty.core.profile import WorkloadProfile
+from srifty.errors import ModelError
+from srifty.simulator import lockstep
+from srifty.simulator.stragglers import expected_maximum, sampled_maximum
+from srifty.simulator.tables import ConfigTable, ForecastTable
+from srifty.simulator.transfers import Transfers, transfers_of
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# With more transfers than this, r(u) is computed at so many ready fractions and interpolated. r is
+# convex in u, so the interpolation errs upwards, by at most a 1/188 of the difference between two
+# workers' backward times.
+_READY_KNOTS = 48
+# Rows that are worked on together: enough to hide what an array operation costs by itself.
+_CHUNK_ROWS = 2048
+
+
+class IterationLaw(StrEnum):
+    """How forward, backward and exchange make an iteration."""
+
+    SUMS = "sums"
+    PAPER = "paper"
+
+
+class Noise(StrEnum):
+    """How the slowest of noisy workers is found."""
+
+    INTEGRAL = "integral"
+    SAMPLED = "sampled"
+
+
+@dataclass(frozen=True)
+class WorkerGroups:
+    """Equal workers of each configuration; (R, H) arrays, 0 workers for an absent group.
+
+    Attributes:
+        workers: number of workers.
+        before_s: A_i + f_i, from the start of the iteration to the last backward pass.
+        forward_s: forward part of all passes.
+        backward_s: b_i, the last backward pass.
+        step_std: spread from step to step, fraction.
+        spatial_std: spread between GPUs, fraction.
+        model_std: error of the latency model, fraction.
+        optimizer_s: optimizer step.
+    """
+
+    workers: FloatArray
+    before_s: FloatArray
+    forward_s: FloatArray
+    backward_s: FloatArray
+    step_std: FloatArray
+    spatial_std: FloatArray
+    model_std: FloatArray
+    optimizer_s: FloatArray
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """Predicts iterations from latency models and an allreduce model.
+
+    Attributes:
+        latency: the workload's latency model for each GPU model, by name.
+        allreduce: answers how long one allreduce takes.
+        law: how forward, backward and exchange make an iteration.
+        noise: how the slowest worker is found.
+        draws: iterations to draw with `Noise.SAMPLED`.
+        seed: seed of those draws.
+    """
+
+    latency: Mapping[str, LatencyModel]
+    allreduce: AllreduceModel
+    law: IterationLaw = IterationLaw.SUMS
+    noise: Noise = Noise.INTEGRAL
+    draws: int = 1000
+    seed: int = 0
+
+    def predict(self, job: Job, configs: ConfigTable) -> ForecastTable:
+        """Returns one forecast per configuration.
+
+        Args:
+            job: gives the gradient schedule and how it is exchanged.
+            configs: every GPU model in it has a latency model.
+
+        Raises:
+            ModelError: a GPU model has no latency model.
+        """
+        for offer in configs.offers:
+            if offer.instance_type.gpu not in self.latency:
+                raise ModelError(
+                    f"no latency model for {offer.instance_type.gpu} ({offer.instance_type.name}); "
+                    f"there are: {', '.join(sorted(self.latency))}"
+                )
+        transfers = job_transfers(job)
+        tables = [
+            self._predict_chunk(job, configs.take(slice(start, start + _CHUNK_ROWS)), transfers)
+            for start in range(0, len(configs), _CHUNK_ROWS)
+        ]
+        return ForecastTable.concatenate(tables or [_empty_forecasts()])
+
+    def assumptions(self, job: Job, offers: Sequence[Offer]) -> tuple[str, ...]:
+        """Returns what the forecasts take for granted, in full sentences."""
+        kinds = tuple(dict.fromkeys(offer.instance_type for offer in offers))
+        gpus = tuple(dict.fromkeys(kind.gpu for kind in kinds))
+        models = [self.latency[gpu] for gpu in gpus]
+        clauses = dict.fromkeys(clause for model in models for clause in model.assumptions)
+        sentences = [
+            f"{models[0].workload} on "
+            f"{', '.join(m.gpu for m in models if clause in m.assumptions)}: {clause}"
+            for clause in clauses
+        ]
+        sentences += self.allreduce.assumptions(kinds)
+        if len(kinds) > 1:
+            sentences.append(
+                "Mixed instance types: the slowest type's allreduce time at the total world size "
+                "counts (on shaped links this was up to 12 % optimistic)."
+            )
+        profile = _schedule_profile(job)
+        if profile is None:
+            sentences.append("No gradient sizes are known: the exchange is left out.")
+        elif profile.gradients is not None and profile.gradients.estimated:
+            sentences.append("Gradient order and ready times are estimated, not measured.")
+        if all(p.input_samples_per_s_per_vcpu is None for p in job.profiles):
+            sentences.append("Input is assumed free: no loader was measured.")
+        return tuple(sentences)
+
+    def worker_groups(self, configs: ConfigTable) -> WorkerGroups:
+        """Returns the equal workers of each configuration, with their times.
+
+        A VM's samples are dealt evenly, so each VM group becomes the workers with one sample more
+        and the others.
+        """
+        least = configs.samples_per_vm // configs.gpus_used
+        extra = configs.samples_per_vm - least * configs.gpus_used
+        offer, accumulation = configs.offer, configs.accumulation
+        workers = configs.count * (configs.gpus_used - extra)
+        batch = least
+        if extra.any():
+            workers = np.concatenate([workers, configs.count * extra], axis=1)
+            batch = np.concatenate([least, least + 1], axis=1)
+            offer = np.concatenate([offer, offer], axis=1)
+            accumulation = np.concatenate([accumulation, accumulation], axis=1)
+        shape = workers.shape
+        columns = {
+            field.name: np.zeros(shape) for field in fields(WorkerGroups) if field.name != "workers"
+        }
+        gpus = [o.instance_type.gpu for o in configs.offers]
+        for gpu in dict.fromkeys(gpus):
+            of_gpu = np.array([name == gpu for name in gpus])
+            here = of_gpu[offer] & (workers > 0)
+            if here.any():
+                values = _pass_times(self.latency[gpu], batch[here], accumulation[here])
+                for name, value in values.items():
+                    columns[name][here] = value
+        return WorkerGroups(workers=workers.astype(np.float64), **columns)
+
+    def ready_times(
+        self, groups: WorkerGroups, ready: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Returns when gradients are ready and computation ends on the slowest worker.
+
+        Args:
+            groups: R configurations.
+            ready: (K,) ready fractions of the backward pass, ascending.
+
+        Returns:
+            (R, K) ready times, (R,) end of computation, (R,) its standard deviation; seconds.
+        """
+        std = np.sqrt(groups.step_std**2 + groups.spatial_std**2)
+        before, backward = groups.before_s, groups.backward_s
+        if self.law is IterationLaw.PAPER:
+            return self._paper_ready_times(groups, ready, std)
+        ends = before + backward
+        compute_s, compute_std_s = self._slowest(ends, std * ends, groups.workers)
+        knots = _knots(ready)
+        means = before[:, None, :] + knots[None, :, None] * backward[:, None, :]
+        if self.noise is Noise.SAMPLED:
+            at_knots = np.stack(
+                [
+                    self._slowest(means[:, k], std * means[:, k], groups.workers)[0]
+                    for k in range(len(knots))
+                ],
+                axis=1,
+            )
+        else:
+            at_knots, _ = expected_maximum(
+                means, std[:, None, :] * means, groups.workers[:, None, :]
+            )
+        return _interpolate(knots, at_knots, ready), compute_s, compute_std_s
+
+    def _paper_ready_times(
+        self, groups: WorkerGroups, ready: FloatArray, std: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        forward_s, forward_std = self._slowest(
+            groups.before_s, std * groups.before_s, groups.workers
+        )
+        backward_s, backward_std = self._slowest(
+            groups.backward_s, std * groups.backward_s, groups.workers
+        )
+        ready_s = forward_s[:, None] + ready[None, :] * backward_s[:, None]
+        return ready_s, forward_s + backward_s, np.hypot(forward_std, backward_std)
+
+    def _slowest(
+        self, means: FloatArray, stds: FloatArray, workers: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Returns mean and standard deviation of each row's slowest worker."""
+        if self.noise is Noise.SAMPLED:
+            rng = np.random.default_rng(self.seed)
+            counts = workers.astype(np.int64)
+            drawn = [
+                sampled_maximum(means[r], stds[r], counts[r], draws=self.draws, rng=rng)
+                for r in range(len(means))
+            ]
+            return np.array([mean for mean, _ in drawn]), np.array([std for _, std in drawn])
+        return expected_maximum(means, stds, workers)
+
+    def _predict_chunk(
+        self, job: Job, configs: ConfigTable, transfers: Transfers | None
+    ) -> ForecastTable:
+        groups = self.worker_groups(configs)
+        rows = np.arange(len(configs))
+        ready = transfers.ready if transfers else np.ones(1)
+        ready_s, compute_s, compute_std_s = self.ready_times(groups, ready)
+        if transfers:
+            world = ExchangeTimes.of(self.allreduce, configs, transfers.sizes_bytes)
+            ends = exchange_ends(ready_s, world, job.sync, transfers.sizes_bytes)
+            alone = world.world_size <= 1
+            end_s = np.where(alone, 0.0, ends.end_s)
+            busy_start_s = ends.last_busy_start_s
+            allocation, model = world.allocation_fraction, world.model_fraction
+        else:
+            end_s = busy_start_s = allocation = model = np.zeros(len(configs))
+        optimizer_s = np.where(groups.workers > 0, groups.optimizer_s, 0.0).max(axis=1)
+        busy_end_s = np.maximum(compute_s, end_s)
+        input_s = self._input_s(job, configs)
+        mean_s = np.maximum(input_s, busy_end_s + optimizer_s)
+
+        # Where the exchange decides, it has run without a pause since `busy_start_s`: up to there
+        # computation's errors count, after it the network's.
+        computed_s = np.where(end_s > compute_s, np.minimum(busy_start_s, compute_s), compute_s)
+        network_s = busy_end_s - computed_s
+        slowest = np.where(groups.workers > 0, groups.before_s + groups.backward_s, -np.inf).argmax(
+            axis=1
+        )
+        step, spatial = groups.step_std[rows, slowest], groups.spatial_std[rows, slowest]
+        noise = np.maximum(np.hypot(step, spatial), 1e-300)
+        noise_s = compute_std_s * (computed_s / compute_s)
+        last_s = groups.backward_s[rows, slowest]
+        forward_share = groups.forward_s[rows, slowest] / (groups.before_s[rows, slowest] + last_s)
+        latency_error_s = groups.model_std[rows, slowest] * (computed_s + optimizer_s)
+        return ForecastTable(
+            mean_s=mean_s,
+            step_std_s=noise_s * step / noise,
+            allocation_std_s=allocation * network_s,
+            gpu_std_s=noise_s * spatial / noise,
+            model_std_s=np.hypot(latency_error_s, model * network_s),
+            forward_s=compute_s * forward_share,
+            backward_s=compute_s * (1 - forward_share),
+            exchange_s=np.maximum(end_s - (compute_s - last_s), 0.0),
+            exposed_exchange_s=busy_end_s - compute_s,
+            optimizer_s=optimizer_s,
+            input_s=input_s,
+        )
+
+    def _input_s(self, job: Job, configs: ConfigTable) -> FloatArray:
+        """Returns (R,) seconds that the slowest VM's loader needs for its samples; 0 if unknown."""
+        seconds_per_sample = np.zeros(len(configs.offers))
+        for index, offer in enumerate(configs.offers):
+            profile = job.profile_for(offer.instance_type.gpu)
+            if profile is not None and profile.input_samples_per_s_per_vcpu is not None:
+                rate = profile.input_samples_per_s_per_vcpu * offer.instance_type.vcpus
+                seconds_per_sample[index] = 1 / rate
+        per_vm = configs.samples_per_vm * seconds_per_sample[configs.offer]
+        return np.where(configs.count > 0, per_vm, 0.0).max(axis=1)
+
+
+@dataclass(frozen=True)
+class ExchangeTimes:
+    """What the allreduce model says of each configuration; the slowest instance type counts.
+
+    Attributes:
+        world_size: (R,) ranks.
+        alone_s: (R, K) seconds of each transfer by itself.
+        capacity: (R,) bus bytes per second that transfers share.
+        allocation_fraction: (R,) spread between allocations.
+        model_fraction: (R,) error of the model.
+    """
+
+    world_size: IntArray
+    alone_s: FloatArray
+    capacity: FloatArray
+    allocation_fraction: FloatArray
+    model_fraction: FloatArray
+
+    @classmethod
+    def of(
+        cls, model: AllreduceModel, configs: ConfigTable, sizes_bytes: FloatArray
+    ) -> ExchangeTimes:
+        """Asks the model once per instance type."""
+        world_size, vms = configs.world_size, configs.vms
+        rows, count = len(configs), len(sizes_bytes)
+        alone_s = np.zeros((rows, count))
+        capacity = np.full(rows, np.inf)
+        allocation, error = np.zeros(rows), np.zeros(rows)
+        kinds = [offer.instance_type for offer in configs.offers]
+        for kind in dict.fromkeys(kinds):
+            of_kind = np.array([other == kind for other in kinds])
+            here = np.flatnonzero((of_kind[configs.offer] & (configs.count > 0)).any(axis=1))
+            if not here.size:
+                continue
+            n, v = world_size[here], vms[here]
+            alone_s[here] = np.maximum(alone_s[here], model.time_s(kind, n, v, sizes_bytes))
+            capacity[here] = np.minimum(capacity[here], model.bus_capacity(kind, n, v))
+            uncertainty = model.uncertainty(kind)
+            allocation[here] = np.maximum(allocation[here], uncertainty.allocation_fraction)
+            error[here] = np.maximum(error[here], uncertainty.model_fraction)
+        return cls(world_size, alone_s, capacity, allocation, error)
+
+
+def exchange_ends(
+    ready_s: FloatArray, world: ExchangeTimes, sync: GradientSync, sizes_bytes: FloatArray
+) -> lockstep.Ends:
+    """Returns when each configuration's exchange ends, under the sharing rule of `sync`.
+
+    Args:
+        ready_s: (R, K) ready times.
+        world: times and capacities.
+        sync: slots or the paper's rule.
+        sizes_bytes: (K,) bytes of each transfer.
+    """
+    if sync.sharing is Sharing.SLOTS and sync.slots == 1:
+        return lockstep.one_slot(ready_s, world.alone_s)
+    n = np.maximum(world.world_size, 2)[:, None]
+    bus_bytes = 2 * sizes_bytes[None, :] * (n - 1) / n
+    # A world of one exchanges nothing; any positive time keeps its arithmetic finite.
+    alone_s = np.where(world.world_size[:, None] > 1, world.alone_s, 1e-9)
+    if sync.sharing is Sharing.PAPER:
+        _, size_class = np.unique(sizes_bytes, return_inverse=True)
+        return lockstep.paper_sharing(ready_s, alone_s, bus_bytes, world.capacity, size_class)
+    return lockstep.some_slots(ready_s, alone_s, bus_bytes, world.capacity, sync.slots)
+
+
+def job_transfers(job: Job) -> Transfers | None:
+    """Returns the transfers of one iteration of a job, or None where gradients are unknown."""
+    profile = _schedule_profile(job)
+    if profile is None or profile.gradients is None:
+        return None
+    return transfers_of(profile.gradients, job.sync)
+
+
+def _schedule_profile(job: Job) -> WorkloadProfile | None:
+    """Returns the profile whose gradient schedule counts: the first measured one that has it."""
+    with_gradients = [profile for profile in job.profiles if profile.gradients is not None]
+    measured = [profile for profile in with_gradients if not profile.estimated]
+    return next(iter(measured or with_gradients), None)
+
+
+def _pass_times(
+    model: LatencyModel, batch: IntArray, accumulation: IntArray
+) -> dict[str, FloatArray]:
+    """Returns the columns of `WorkerGroups` for workers of one GPU model.
+
+    A local batch that its passes do not divide makes the first passes one sample larger.
+    """
+    least = batch // accumulation
+    larger = batch - least * accumulation
+    micro = least.astype(np.float64)
+    forward_s = model.forward.predict(micro)
+    backward_s = model.backward.predict(micro)
+    before_s = forward_s + (accumulation - 1) * (forward_s + backward_s)
+    all_forward_s = accumulation * forward_s
+    if larger.any():
+        more_forward = model.forward.predict(micro + 1) - forward_s
+        more_backward = model.backward.predict(micro + 1) - backward_s
+        before_s = before_s + larger * (more_forward + more_backward)
+        all_forward_s = all_forward_s + larger * more_forward
+    return {
+        "before_s": before_s,
+        "forward_s": all_forward_s,
+        "backward_s": backward_s,
+        "step_std": np.full(len(batch), model.step_std_fraction),
+        "spatial_std": np.full(len(batch), model.spatial_std_fraction),
+        "model_std": np.full(len(batch), model.model_std_fraction),
+        "optimizer_s": np.full(len(batch), model.optimizer_s),
+    }
+
+
+def _knots(ready: FloatArray) -> FloatArray:
+    """Returns the ready fractions at which r(u) is computed; see `_READY_KNOTS`."""
+    if len(ready) <= _READY_KNOTS:
+        return ready
+    return np.linspace(float(ready[0]), float(ready[-1]), _READY_KNOTS)
+
+
+def _interpolate(knots: FloatArray, values: FloatArray, ready: FloatArray) -> FloatArray:
+    """Returns (R, K) values at `ready` by linear interpolation of (R, M) values at the knots."""
+    if knots is ready:
+        return values
+    upper = np.clip(np.searchsorted(knots, ready), 1, len(knots) - 1)
+    width = knots[upper] - knots[upper - 1]  # 0 where all transfers are ready at once
+    share: FloatArray = (ready - knots[upper - 1]) / np.where(width > 0, width, 1.0)
+    return values[:, upper - 1] * (1 - share) + values[:, upper] * share
+
+
+def _empty_forecasts() -> ForecastTable:
+    empty = np.zeros(0)
+    return ForecastTable(*([empty] * 11))

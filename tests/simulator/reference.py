@@ -1,0 +1,255 @@
+"""The mean iteration time once more, written for reading: plain loops, one configuration.
+
+Shares no code with `srifty.simulator`: it reads a simulator's latency curves, asks its allreduce
+model, and does everything else by itself. Three constants belong to the definition and are taken
+from there: the tail and the number of Gauss-Legendre nodes of the straggler integral, and the
+number of knots at which ready times are computed where there are more transfers.
+
+`benchmarks/planner_speed.py` checks its first rows against it.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from statistics import NormalDist
+
+import numpy as np
+
+from srifty.simulator.iteration import _READY_KNOTS as KNOTS
+from srifty.simulator.stragglers import _NODES as NODES
+from srifty.simulator.stragglers import _TAIL as TAIL
+
+_NODES, _WEIGHTS = (values.tolist() for values in np.polynomial.legendre.leggauss(NODES))
+POSITIONS = [((t + 1) / 2) ** 2 for t in _NODES]
+WEIGHTS = [w / 2 * (t + 1) for t, w in zip(_NODES, _WEIGHTS, strict=True)]
+_NORMAL = NormalDist()
+
+
+def reference_iteration_s(simulator, job, config) -> float:
+    """Returns the mean iteration time of one configuration, seconds (integral noise only)."""
+    workers = worker_groups(simulator, config)
+    sizes, fractions = transfers(job)
+    if str(simulator.law) == "paper":
+        forward_s = slowest([(w.before_s, w.std * w.before_s, w.count) for w in workers])
+        backward_s = slowest([(w.backward_s, w.std * w.backward_s, w.count) for w in workers])
+        compute_s = forward_s + backward_s
+        ready_s = [forward_s + u * backward_s for u in fractions]
+    else:
+        compute_s = ready_time(workers, 1.0)
+        ready_s = ready_times(workers, fractions)
+
+    end_s = 0.0
+    n = config.world_size
+    if n > 1 and sizes:
+        kinds = {group.offer.instance_type for group in config.groups}
+        world, vms = np.array([n]), np.array([config.vms])
+        per_kind = [
+            simulator.allreduce.time_s(kind, world, vms, np.array(sizes))[0] for kind in kinds
+        ]
+        alone_s = [max(float(times[k]) for times in per_kind) for k in range(len(sizes))]
+        capacity = min(
+            float(simulator.allreduce.bus_capacity(kind, world, vms)[0]) for kind in kinds
+        )
+        work = [2 * size * (n - 1) / n for size in sizes]
+        if str(job.sync.sharing) == "paper":
+            end_s = paper_end(ready_s, alone_s, work, capacity)
+        elif job.sync.slots == 1:
+            end_s = one_slot_end(ready_s, alone_s)
+        else:
+            end_s = slots_end(ready_s, alone_s, work, capacity, job.sync.slots)
+
+    optimizer_s = max(w.optimizer_s for w in workers)
+    return max(input_s(job, config), max(compute_s, end_s) + optimizer_s)
+
+
+class Workers:
+    """Equal workers."""
+
+    def __init__(self, count, std, before_s, backward_s, optimizer_s):
+        self.count = count
+        self.std = std
+        self.before_s = before_s
+        self.backward_s = backward_s
+        self.optimizer_s = optimizer_s
+
+
+def worker_groups(simulator, config) -> list[Workers]:
+    groups = []
+    for group in config.groups:
+        model = simulator.latency[group.offer.instance_type.gpu]
+        least, extra = divmod(group.samples_per_vm, group.gpus_used)
+        std = math.sqrt(model.step_std_fraction**2 + model.spatial_std_fraction**2)
+        for local, per_vm in ((least, group.gpus_used - extra), (least + 1, extra)):
+            if per_vm == 0:
+                continue
+            micro, larger = divmod(local, group.accumulation)
+            passes = [micro + 1] * larger + [micro] * (group.accumulation - larger)
+            before_s = curve(model.forward, passes[-1])
+            for batch in passes[:-1]:
+                before_s += curve(model.forward, batch) + curve(model.backward, batch)
+            groups.append(
+                Workers(
+                    group.count * per_vm,
+                    std,
+                    before_s,
+                    curve(model.backward, passes[-1]),
+                    model.optimizer_s,
+                )
+            )
+    return groups
+
+
+def curve(curve_of_batch, batch: int) -> float:
+    """A piecewise-linear latency at one batch."""
+    knots, values = curve_of_batch.knots, curve_of_batch.latencies_s
+    if batch <= knots[0]:
+        return values[0] + curve_of_batch.left_slope_s * (batch - knots[0])
+    if batch >= knots[-1]:
+        return values[-1] + curve_of_batch.right_slope_s * (batch - knots[-1])
+    upper = bisect_right(knots, batch)
+    share = (batch - knots[upper - 1]) / (knots[upper] - knots[upper - 1])
+    return values[upper - 1] + share * (values[upper] - values[upper - 1])
+
+
+def ready_time(workers: list[Workers], fraction: float) -> float:
+    """When the slowest worker has done `fraction` of its last backward pass."""
+    times = []
+    for w in workers:
+        mean = w.before_s + fraction * w.backward_s
+        times.append((mean, w.std * mean, w.count))
+    return slowest(times)
+
+
+def ready_times(workers: list[Workers], fractions: list[float]) -> list[float]:
+    if len(fractions) <= KNOTS:
+        return [ready_time(workers, u) for u in fractions]
+    first, last = fractions[0], fractions[-1]
+    if first == last:
+        return [ready_time(workers, first)] * len(fractions)
+    width = (last - first) / (KNOTS - 1)
+    at_knots = [ready_time(workers, first + m * width) for m in range(KNOTS)]
+    ready_s = []
+    for u in fractions:
+        lower = min(int((u - first) / width), KNOTS - 2)
+        share = (u - first) / width - lower
+        ready_s.append(at_knots[lower] * (1 - share) + at_knots[lower + 1] * share)
+    return ready_s
+
+
+def slowest(times: list[tuple[float, float, int]]) -> float:
+    """E[max] of independent normals given as (mean, std, how many)."""
+    lows, highs = [], []
+    for mean, std, count in times:
+        lows.append(mean + std * _NORMAL.inv_cdf(TAIL ** (1 / count)))
+        highs.append(mean - std * _NORMAL.inv_cdf(-math.expm1(math.log1p(-TAIL) / count)))
+    lo = max(lows)
+    span = max(max(highs) - lo, 0.0)
+    area = 0.0
+    for position, weight in zip(POSITIONS, WEIGHTS, strict=True):
+        x = lo + span * position
+        product = 1.0
+        for (mean, std, count), high in zip(times, highs, strict=True):
+            if std > 0 and high > lo:  # else the group has ended below `lo`
+                product *= (0.5 * math.erfc((mean - x) / (std * math.sqrt(2)))) ** count
+        area += weight * product
+    return lo + span * (1 - area)
+
+
+def transfers(job) -> tuple[list[float], list[float]]:
+    """Bytes and ready fractions of what one iteration sends."""
+    known = [profile for profile in job.profiles if profile.gradients is not None]
+    measured = [profile for profile in known if not profile.estimated]
+    if not known:
+        return [], []
+    gradients = (measured or known)[0].gradients.gradients
+    if str(job.sync.mode) == "per-layer":
+        return [float(g.bytes) for g in gradients], [g.ready for g in gradients]
+    sizes, fractions = [], []
+    cap, total, when = job.sync.first_bucket_bytes, 0, None
+    for g in gradients:
+        total, when = total + g.bytes, g.ready
+        if total >= cap:
+            sizes.append(float(total))
+            fractions.append(when)
+            cap, total = job.sync.bucket_bytes, 0
+    if total:
+        sizes.append(float(total))
+        fractions.append(when)
+    return sizes, fractions
+
+
+def one_slot_end(ready_s, alone_s) -> float:
+    """One transfer at a time, in order."""
+    now = 0.0
+    for ready, alone in zip(ready_s, alone_s, strict=True):
+        now = max(now, ready) + alone
+    return now
+
+
+def slots_end(ready_s, alone_s, work, capacity, slots) -> float:
+    """At most `slots` at a time: each pays its latency, then the running ones share evenly."""
+    cap = max(capacity, max(w / t for w, t in zip(work, alone_s, strict=True)))
+    waiting = []
+    for k, ready in enumerate(ready_s):
+        waiting.append((max(ready, waiting[-1][0]) if waiting else ready, k))
+    starting: list[list[float]] = []  # [seconds left, work]
+    moving: list[float] = []  # bus bytes left
+    now = 0.0
+    while waiting or starting or moving:
+        room = slots is None or len(starting) + len(moving) < slots
+        if waiting and room and waiting[0][0] <= now:
+            k = waiting.pop(0)[1]
+            starting.append([max(alone_s[k] - work[k] / cap, 0.0), work[k]])
+            continue
+        steps = [entry[0] for entry in starting]
+        steps += [left * len(moving) / cap for left in moving]
+        if waiting and room:
+            steps.append(waiting[0][0] - now)
+        step = min(steps)
+        share = step * cap / len(moving) if moving else 0.0
+        ended = [left * len(moving) / cap <= step for left in moving]
+        moving = [left - share for left, end in zip(moving, ended, strict=True) if not end]
+        moving += [entry[1] for entry in starting if entry[0] <= step]
+        starting = [[left - step, w] for left, w in starting if left > step]
+        now += step
+    return now
+
+
+def paper_end(ready_s, alone_s, work, capacity) -> float:
+    """Every transfer starts at once; above the capacity each gets at most an even share."""
+    own = [w / t for w, t in zip(work, alone_s, strict=True)]
+    cap = max(capacity, max(own))
+    arrivals = sorted(zip(ready_s, range(len(ready_s)), strict=True), reverse=True)
+    active: list[int] = []
+    left: list[float] = []
+    now = 0.0
+    while arrivals or active:
+        total = sum(own[k] for k in active)
+        share = math.inf if total <= cap * (1 + 1e-12) else cap / len(active)
+        rates = [min(own[k], share) for k in active]
+        finish = min((b / r for b, r in zip(left, rates, strict=True)), default=math.inf)
+        arrival = arrivals[-1][0] - now if arrivals else math.inf
+        step = min(finish, arrival)
+        stay = [b / r > step for b, r in zip(left, rates, strict=True)]
+        left = [b - r * step for b, r in zip(left, rates, strict=True)]
+        active = [k for k, stays in zip(active, stay, strict=True) if stays]
+        left = [b for b, stays in zip(left, stay, strict=True) if stays]
+        now += step
+        if arrival <= step:
+            k = arrivals.pop()[1]
+            active.append(k)
+            left.append(work[k])
+    return now
+
+
+def input_s(job, config) -> float:
+    """What the slowest VM's loader needs for its samples; 0 where unknown."""
+    slow = 0.0
+    for group in config.groups:
+        kind = group.offer.instance_type
+        profile = next((p for p in job.profiles if p.gpu == kind.gpu), None)
+        if profile is not None and profile.input_samples_per_s_per_vcpu is not None:
+            rate = profile.input_samples_per_s_per_vcpu * kind.vcpus
+            slow = max(slow, group.samples_per_vm / rate)
+    return slow
