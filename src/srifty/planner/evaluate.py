@@ -1,0 +1,151 @@
+"""A set of configurations with what the predictor says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srifty.core.job import Job, Objective
+from srifty.core.plan import Plan
+from srifty.planner.assemble import assemble
+from srifty.planner.space import MOST_ROWS, SpaceRule, Splits, enumerate_splits
+from srifty.planner.supply import TypeSupply
+from srifty.simulator.job_forecast import JobTable, forecast_jobs
+from srifty.simulator.predictor import Predictor
+from srifty.simulator.tables import ConfigTable, ForecastTable
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+
+Progress = Callable[[int, int], None]
+
+# Rows between two reports of progress.
+_REPORT_ROWS = 5_000
+# A space of more rows is searched from the useful micro-batch upwards, as Luo et al. 2022 prune.
+_PRUNE_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """R configurations and their forecasts.
+
+    Attributes:
+        job: the job that they serve.
+        configs: the configurations.
+        iterations: their iteration forecasts.
+        jobs: their job forecasts.
+        splits: how they deal the global batch.
+    """
+
+    job: Job
+    configs: ConfigTable
+    iterations: ForecastTable
+    jobs: JobTable
+    splits: Splits
+
+    def __len__(self) -> int:
+        return len(self.configs)
+
+    @property
+    def needed_time_s(self) -> FloatArray:
+        """(R,) the shortest deadline that each keeps at the asked confidence."""
+        return self.jobs.time_quantile_s(self.job.limits.confidence)
+
+    @property
+    def needed_usd(self) -> FloatArray:
+        """(R,) the smallest budget that each keeps at the asked confidence."""
+        return self.jobs.cost_usd(self.needed_time_s)
+
+    @property
+    def feasible(self) -> BoolArray:
+        """(R,) whether both limits hold together at the asked confidence.
+
+        The bill grows with time alone, so both quantiles are reached in the same event.
+        """
+        limits = self.job.limits
+        ok = np.ones(len(self), dtype=np.bool_)
+        if limits.deadline_s is not None:
+            ok &= self.needed_time_s <= limits.deadline_s
+        if limits.budget_usd is not None:
+            ok &= self.needed_usd <= limits.budget_usd
+        return ok
+
+    def ranked(self, among: BoolArray) -> IntArray:
+        """Returns the marked rows, best first: by the objective, ties by the other quantity."""
+        time, cost = self.jobs.time_mean_s, self.jobs.cost_mean_usd
+        keys = (time, cost) if self.job.objective is Objective.COST else (cost, time)
+        order = np.lexsort(keys)
+        return order[among[order]]
+
+    def plan(self, row: int) -> Plan:
+        """Returns one row for people."""
+        return Plan(self.configs.config(row), self.jobs.forecast(row, self.iterations.row(row)))
+
+    def plans(self, rows: Sequence[int] | IntArray) -> tuple[Plan, ...]:
+        """Returns some rows for people."""
+        return tuple(self.plan(int(row)) for row in rows)
+
+
+def evaluate(
+    job: Job,
+    supplies: Sequence[TypeSupply],
+    predictor: Predictor,
+    rule: SpaceRule,
+    progress: Progress | None = None,
+    most_rows: int = MOST_ROWS,
+) -> Candidates:
+    """Returns all configurations of a search space with their forecasts.
+
+    Args:
+        job: what is trained.
+        supplies: what can be had.
+        predictor: forecasts iterations.
+        rule: which splits the space holds.
+        progress: called with (done, all) rows now and then.
+        most_rows: about how many configurations are wanted at most.
+    """
+    splits = _enumerate(supplies, job.global_batch, rule, most_rows)
+    configs = assemble(supplies, splits, rule.batch_rule)
+    usable = _micro_batches_fit(configs, supplies)
+    if not usable.all():
+        kept = np.flatnonzero(usable)
+        configs = configs.take(kept)
+        splits = Splits(
+            splits.workers[kept], splits.samples[kept], splits.complete, splits.thinning
+        )
+    tables: list[ForecastTable] = []
+    step = len(configs) if progress is None else _REPORT_ROWS
+    for start in range(0, max(len(configs), 1), max(step, 1)):
+        tables.append(predictor.predict(job, configs.take(slice(start, start + max(step, 1)))))
+        if progress is not None:
+            progress(min(start + step, len(configs)), len(configs))
+    iterations = ForecastTable.concatenate(tables)
+    return Candidates(job, configs, iterations, forecast_jobs(job, configs, iterations), splits)
+
+
+def _enumerate(
+    supplies: Sequence[TypeSupply], global_batch: int, rule: SpaceRule, most_rows: int
+) -> Splits:
+    """Returns the splits, without micro-batches below the knee where there are very many."""
+    splits = enumerate_splits(supplies, global_batch, rule, most_rows=most_rows)
+    if splits.complete and len(splits) <= _PRUNE_ROWS:
+        return splits
+    pruned = enumerate_splits(
+        supplies, global_batch, replace(rule, from_knee=True), most_rows=most_rows
+    )
+    return pruned if len(pruned) else splits
+
+
+def _micro_batches_fit(configs: ConfigTable, supplies: Sequence[TypeSupply]) -> BoolArray:
+    """Returns (R,) whether every pass has a usable number of samples.
+
+    Passes that share a local batch unevenly can fall below the smallest usable micro-batch.
+    """
+    least_of = {supply.instance_type: supply.batches.least for supply in supplies}
+    least = np.array([least_of[offer.instance_type] for offer in configs.offers] or [1])
+    smallest = configs.samples_per_vm // configs.gpus_used // configs.accumulation
+    return ((configs.count == 0) | (smallest >= least[configs.offer])).all(axis=1)

@@ -1,0 +1,222 @@
+"""Why there is no plan, and the nearest values of each limit that would give one.
+
+All relaxations come from the same numbers as feasibility itself: a configuration keeps the limits
+at the asked confidence exactly when the deadline is at least its `needed_time_s` and the budget at
+least its `needed_usd`. So a plan appears as soon as a limit is moved to the value printed here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from srifty.core.job import BatchRule, Job
+from srifty.core.plan import Reason, ReasonKind
+from srifty.planner.evaluate import Candidates
+from srifty.planner.front import pareto_front
+from srifty.planner.supply import TypeSupply
+from srifty.units import format_duration, format_usd
+
+# How many times the quota is offered when the planner looks for what is missing.
+_MORE_QUOTA = 4
+
+Search = Callable[[Sequence[TypeSupply], BatchRule], Candidates]
+
+
+def ceil_duration(seconds: float) -> str:
+    """Returns a duration rounded up, so that it works when it is given back as a deadline."""
+    unit = 1 if seconds < 3600 else 60
+    return format_duration(math.ceil(seconds / unit - 1e-9) * unit)
+
+
+def ceil_usd(usd: float) -> str:
+    """Returns an amount rounded up to the digits that are shown."""
+    digits = 4 if usd < 0.1 else 2 if usd < 1000 else 0
+    return format_usd(math.ceil(usd * 10**digits - 1e-9) / 10**digits)
+
+
+def no_configuration_reasons(
+    job: Job, supplies: Sequence[TypeSupply], missing_profiles: Sequence[str]
+) -> tuple[Reason, ...]:
+    """Returns why not even one configuration serves the global batch."""
+    reasons = [
+        Reason(
+            ReasonKind.PROFILE,
+            f"{gpu} is offered, but the job has no workload profile for it.",
+            subject=gpu,
+        )
+        for gpu in missing_profiles
+    ]
+    if not supplies:
+        reasons.append(
+            Reason(
+                ReasonKind.QUOTA,
+                "No VM can be had: give at least one type a quota above 0 whose GPU has a profile.",
+            )
+        )
+        return tuple(reasons)
+    least = min(supply.batches.least for supply in supplies)
+    if job.global_batch < least:
+        reasons.append(
+            Reason(
+                ReasonKind.BATCH,
+                f"The model needs at least {least} samples per pass, the global batch has "
+                f"{job.global_batch}.",
+                nearest=least,
+            )
+        )
+    else:
+        reasons.append(
+            Reason(
+                ReasonKind.BATCH,
+                f"No allowed local batches sum to exactly {job.global_batch} on these VMs.",
+            )
+        )
+    return tuple(reasons)
+
+
+def memory_reasons(job: Job, supplies: Sequence[TypeSupply]) -> tuple[Reason, ...]:
+    """Returns that the global batch exceeds what all GPUs hold in one pass, if it does."""
+    capacity = sum(supply.workers * supply.batches.most for supply in supplies)
+    if capacity >= job.global_batch:
+        return ()
+    message = (
+        f"All GPUs within quota hold {capacity:,} samples in one pass; a global batch of "
+        f"{job.global_batch:,} needs {math.ceil(job.global_batch / capacity)} passes or more GPUs."
+    )
+    return (Reason(ReasonKind.MEMORY, message, nearest=float(capacity)),)
+
+
+def limit_reasons(job: Job, candidates: Candidates) -> tuple[Reason, ...]:
+    """Returns which of deadline, budget and confidence bind, and their nearest working values."""
+    limits = job.limits
+    time_s, usd = candidates.needed_time_s, candidates.needed_usd
+    chance = f"{limits.confidence:.0%}" if limits.confidence > 0.5 else "even odds"
+    reasons: list[Reason] = []
+    in_time = np.ones(len(candidates), dtype=np.bool_)
+    in_budget = in_time
+    if limits.deadline_s is not None:
+        in_time = time_s <= limits.deadline_s
+    if limits.budget_usd is not None:
+        in_budget = usd <= limits.budget_usd
+
+    if limits.deadline_s is not None:
+        if limits.deadline_s <= job.overheads.launch_s:
+            reasons.append(
+                Reason(
+                    ReasonKind.DEADLINE,
+                    f"The deadline ({format_duration(limits.deadline_s)}) is over before the VMs "
+                    f"run: launching alone takes {format_duration(job.overheads.launch_s)}.",
+                )
+            )
+        if in_budget.any():
+            nearest = float(time_s[in_budget].min())
+            within = "" if limits.budget_usd is None else f" within {format_usd(limits.budget_usd)}"
+            reasons.append(
+                Reason(
+                    ReasonKind.DEADLINE,
+                    f"The deadline of {format_duration(limits.deadline_s)} is too short{within}: "
+                    f"with {chance} it takes {ceil_duration(nearest)}.",
+                    nearest=nearest,
+                )
+            )
+    if limits.budget_usd is not None and in_time.any():
+        nearest = float(usd[in_time].min())
+        within = "" if limits.deadline_s is None else f" for {format_duration(limits.deadline_s)}"
+        reasons.append(
+            Reason(
+                ReasonKind.BUDGET,
+                f"The budget of {format_usd(limits.budget_usd)} is too small{within}: "
+                f"with {chance} it takes {ceil_usd(nearest)}.",
+                nearest=nearest,
+            )
+        )
+    if not in_budget.any() and not in_time.any():
+        reasons += _both_limits(candidates, chance)
+    best = float(candidates.jobs.success_probability.max())
+    if 0.5 <= best < limits.confidence:
+        reasons.append(
+            Reason(
+                ReasonKind.CONFIDENCE,
+                f"The limits hold with {math.floor(best * 1000) / 10:g} % at best, "
+                f"not with {limits.confidence:.0%}.",
+                nearest=best,
+            )
+        )
+    return tuple(reasons)
+
+
+def _both_limits(candidates: Candidates, chance: str) -> list[Reason]:
+    """Returns the pair of limits that comes nearest where no single one helps."""
+    limits = candidates.job.limits
+    time_s, usd = candidates.needed_time_s, candidates.needed_usd
+    front = pareto_front(time_s, usd)
+    deadline_s = limits.deadline_s or math.inf
+    budget = limits.budget_usd or math.inf
+    excess = np.maximum(time_s[front] / deadline_s, 1) * np.maximum(usd[front] / budget, 1)
+    row = front[int(excess.argmin())]
+    needed = f"{ceil_duration(float(time_s[row]))} and {ceil_usd(float(usd[row]))}"
+    message = f"Moving one limit alone is not enough; with {chance}, {needed} would do."
+    return [
+        Reason(ReasonKind.DEADLINE, message, nearest=float(time_s[row]), subject="with budget"),
+        Reason(ReasonKind.BUDGET, message, nearest=float(usd[row]), subject="with deadline"),
+    ]
+
+
+def forecast_reasons(job: Job, candidates: Candidates) -> tuple[Reason, ...]:
+    """Returns how wrong the forecast must be for the verdict to flip."""
+    row = int(candidates.jobs.success_probability.argmax())
+    limit_s = float(candidates.jobs.time_limit_s[row])
+    needed_s = float(candidates.needed_time_s[row])
+    fixed_s = job.overheads.launch_s + job.overheads.billed_s(job.iterations)
+    if not fixed_s < limit_s < needed_s:
+        return ()
+    share = 1 - (limit_s - fixed_s) / (needed_s - fixed_s)
+    message = (
+        f"The nearest plan would meet the limits if iterations took {share:.1%} less time than "
+        "forecast."
+    )
+    return (Reason(ReasonKind.FORECAST, message, nearest=share),)
+
+
+def more_supply_reasons(
+    job: Job, supplies: Sequence[TypeSupply], search: Search
+) -> tuple[Reason, ...]:
+    """Returns which quota, raised alone, would give a plan, and whether other batches would.
+
+    Args:
+        job: the job.
+        supplies: what can be had.
+        search: looks at all configurations of a supply under a batch rule.
+    """
+    reasons: list[Reason] = []
+    for index, supply in enumerate(supplies):
+        for market, offer in enumerate(supply.offers):
+            more = list(supply.offers)
+            more[market] = replace(offer, quota=offer.quota * _MORE_QUOTA)
+            wider = list(supplies)
+            wider[index] = replace(supply, offers=tuple(more))
+            found = search(wider, job.batch_rule)
+            rows = np.flatnonzero(found.feasible)
+            if rows.size:
+                position = found.configs.offers.index(more[market])
+                vms = (found.configs.count * (found.configs.offer == position)).sum(axis=1)
+                least = int(vms[rows].min())
+                reasons.append(
+                    Reason(
+                        ReasonKind.QUOTA,
+                        f"A quota of {least} x {offer.label} instead of {offer.quota} would do.",
+                        nearest=float(least),
+                        subject=offer.label,
+                    )
+                )
+    if job.batch_rule is BatchRule.POWER_OF_TWO:
+        found = search(supplies, BatchRule.ANY)
+        if len(found) and found.feasible.any():
+            reasons.append(
+                Reason(ReasonKind.BATCH, "Local batches of any size would do: --batches any.")
+            )
+    return tuple(reasons)
