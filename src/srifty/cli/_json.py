@@ -1,0 +1,134 @@
+"""Results as JSON documents."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import Any, cast
+
+from srifty import __version__
+from srifty.core.cluster import ClusterConfig, VmGroup
+from srifty.core.forecast import Distribution, IterationForecast, JobForecast
+from srifty.core.notation import format_config
+from srifty.core.plan import Plan, PlanResult
+
+
+def dump(document: dict[str, Any]) -> str:
+    """Returns the document as text; infinities and NaN, which JSON lacks, become null."""
+    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def plan_result_document(result: PlanResult) -> dict[str, Any]:
+    """Returns the planner's answer; the contract names the keys."""
+    document: dict[str, Any] = {
+        "format": "srifty-plan/1",
+        "srifty": __version__,
+        "verdict": result.verdict.name.lower(),
+        "message": result.verdict.value,
+        "plan": plan_document(result.plan) if result.plan else None,
+        "ranking": [plan_document(plan) for plan in result.ranking],
+        "front": [plan_document(plan) for plan in result.front],
+        "knee": result.knee,
+        "marginals": [
+            {
+                "message": marginal.message,
+                "config": format_config(marginal.plan.config),
+                "extra_usd": marginal.extra_usd,
+                "extra_s": marginal.extra_s,
+            }
+            for marginal in result.marginals
+        ],
+        "nearest": plan_document(result.nearest) if result.nearest else None,
+        "reasons": [
+            {
+                "kind": reason.kind.value,
+                "message": reason.message,
+                "nearest": reason.nearest,
+                "subject": reason.subject,
+            }
+            for reason in result.reasons
+        ],
+        "warnings": list(result.warnings),
+        "assumptions": list(result.assumptions),
+        "method": result.method,
+        "considered": result.considered,
+        "considered_remainder": result.considered_remainder,
+        "proved_optimal": result.proved_optimal,
+        "seconds": result.seconds,
+    }
+    return document
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """Returns one plan."""
+    return config_document(plan.config) | forecast_document(plan.forecast)
+
+
+def config_document(config: ClusterConfig) -> dict[str, Any]:
+    """Returns a cluster configuration."""
+    return {
+        "config": format_config(config),
+        "groups": [_group_document(group) for group in config.groups],
+        "world_size": config.world_size,
+        "usd_per_hour": config.usd_per_hour,
+    }
+
+
+def forecast_document(forecast: JobForecast) -> dict[str, Any]:
+    """Returns the forecast of a job."""
+    return {
+        "iteration_s": asdict(forecast.iteration_s),
+        "parts": _parts(forecast.iteration),
+        "time_s": _distribution(forecast.time_s),
+        "cost_usd": _distribution(forecast.cost_usd),
+        "success_probability": forecast.success_probability,
+    }
+
+
+def _group_document(group: VmGroup) -> dict[str, Any]:
+    return {
+        "instance_type": group.offer.instance_type.name,
+        "market": str(group.offer.market),
+        "location": {
+            "region": group.offer.location.region,
+            "zone": group.offer.location.zone,
+        },
+        "count": group.count,
+        "samples_per_vm": group.samples_per_vm,
+        "gpus_used": group.gpus_used,
+        "local_batch": list(group.local_batches),
+        "accumulation": group.accumulation,
+        "usd_per_hour_each": group.offer.usd_per_hour,
+        "price_source": group.offer.price_source,
+        "price_date": group.offer.price_date,
+    }
+
+
+def _parts(iteration: IterationForecast) -> dict[str, float]:
+    return {
+        "forward_s": iteration.forward_s,
+        "backward_s": iteration.backward_s,
+        "exchange_s": iteration.exchange_s,
+        "exposed_exchange_s": iteration.exposed_exchange_s,
+        "optimizer_s": iteration.optimizer_s,
+        "input_s": iteration.input_s,
+        "step_std_s": iteration.step_std_s,
+        "allocation_std_s": iteration.allocation_std_s,
+        "gpu_std_s": iteration.gpu_std_s,
+        "model_std_s": iteration.model_std_s,
+    }
+
+
+def _distribution(distribution: Distribution) -> dict[str, float]:
+    return asdict(distribution)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in cast("list[Any]", value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,195 @@
+"""Plans and forecasts as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from srifty.core.cluster import ClusterConfig, VmGroup
+from srifty.core.forecast import JobForecast
+from srifty.core.job import Job
+from srifty.core.notation import format_config
+from srifty.core.plan import Plan, PlanResult
+from srifty.units import format_duration, format_usd
+
+# The widest table that is shown without a terminal to ask.
+_PIPE_WIDTH = 120
+
+
+def console_for_results() -> Console:
+    """Returns the console for standard output; plain text into pipes, NO_COLOR respected."""
+    console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = _PIPE_WIDTH
+    return console
+
+
+def describe_group(group: VmGroup) -> str:
+    """Returns a VM group in words: `8 x g3.8xlarge (spot, us-east-1), 32 per GPU x 2 GPUs`."""
+    offer = group.offer
+    local = sorted(set(group.local_batches), reverse=True)
+    per_gpu = " or ".join(str(batch) for batch in local)
+    gpus = f" x {group.gpus_used} GPUs" if offer.instance_type.gpus > 1 else ""
+    idle = offer.instance_type.gpus - group.gpus_used
+    idle_words = f" ({idle} idle)" if idle else ""
+    passes = f", {group.accumulation} passes" if group.accumulation > 1 else ""
+    return (
+        f"{group.count} x {offer.instance_type.name} ({offer.market}, {offer.location}), "
+        f"{per_gpu} per GPU{gpus}{idle_words}{passes}"
+    )
+
+
+def show_result(console: Console, job: Job, result: PlanResult) -> None:
+    """Prints the planner's answer: the plan, why, the alternatives, and what it rests on."""
+    if result.plan is not None:
+        _show_plan(console, job, result.plan, f"{job.name}: rent")
+        _show_front(console, result)
+        _bullets(console, "A little more", [m.message for m in result.marginals])
+    else:
+        console.print(Text(f"{job.name}: no plan. {result.verdict.value}", style="bold red"))
+        _bullets(console, "What would work", [reason.message for reason in result.reasons])
+        if result.nearest is not None:
+            console.print()
+            _show_plan(console, job, result.nearest, "The nearest plan:")
+    _bullets(console, "Warnings", result.warnings, style="yellow")
+    _bullets(console, "Assumed", result.assumptions, style="dim")
+    console.print()
+    console.print(Text(_search_line(result), style="dim"))
+
+
+def _search_line(result: PlanResult) -> str:
+    remainder = (
+        f" and {result.considered_remainder:,} with a remainder"
+        if result.considered_remainder
+        else ""
+    )
+    proof = "the best of them, proved" if result.proved_optimal else "not all there are"
+    if result.plan is None:
+        proof = "none meets the limits" if result.considered else "none exists"
+    return (
+        f"{result.considered:,} configurations{remainder} considered in {result.seconds:.2f} s "
+        f"({result.method}): {proof}."
+    )
+
+
+def _show_plan(console: Console, job: Job, plan: Plan, lead: str) -> None:
+    forecast = plan.forecast
+    console.print(Text(lead, style="bold"))
+    show_groups(console, plan.config)
+    console.print(Text(_promise(job, forecast), style="bold"))
+    show_forecast(console, plan.config, forecast)
+
+
+def show_groups(console: Console, config: ClusterConfig) -> None:
+    """Prints the VM groups in words, and the short notation."""
+    for group in config.groups:
+        console.print(Text(f"  {describe_group(group)}", style="bold green"))
+    console.print(Text(f"  {format_config(config)}", style="dim"))
+
+
+def _promise(job: Job, forecast: JobForecast) -> str:
+    """Returns the answer in one line: how long, how much, how sure."""
+    time_s, cost = forecast.time_s, forecast.cost_usd
+    line = f"Ends in {format_duration(time_s.mean)} for {format_usd(cost.mean)}"
+    limits: list[str] = []
+    if job.limits.deadline_s is not None:
+        limits.append(f"the deadline ({format_duration(job.limits.deadline_s)})")
+    if job.limits.budget_usd is not None:
+        limits.append(f"the budget ({format_usd(job.limits.budget_usd)})")
+    if not limits:
+        return f"{line} (90 %: {format_duration(time_s.p90)}, {format_usd(cost.p90)})."
+    odds = forecast.success_probability
+    shown = f"{odds:.0%}" if 0.005 <= odds <= 0.995 else (">99%" if odds > 0.5 else "<1%")
+    return f"{line}, with {shown} within {' and '.join(limits)}."
+
+
+def show_forecast(console: Console, config: ClusterConfig, forecast: JobForecast) -> None:
+    """Prints where an iteration's time goes, and the spread of time and cost."""
+    iteration = forecast.iteration
+    total = iteration.mean_s
+    console.print()
+    if iteration.is_input_bound:
+        console.print(
+            f"  One iteration takes {format_duration(total)}: input-bound, the loader needs "
+            f"{format_duration(iteration.input_s)}."
+        )
+    else:
+        console.print(
+            f"  One iteration takes {format_duration(total)} ± "
+            f"{format_duration(forecast.iteration_s.std)} ({config.samples / total:,.0f} samples/s "
+            f"on {config.world_size} GPUs):"
+        )
+        parts = Table.grid(padding=(0, 2))
+        for name, seconds in (
+            ("forward", iteration.forward_s),
+            ("backward", iteration.backward_s),
+            ("exchange not hidden", iteration.exposed_exchange_s),
+            ("optimizer", iteration.optimizer_s),
+        ):
+            if seconds == 0:
+                continue
+            bar = "█" * round(30 * seconds / total)
+            parts.add_row(f"    {name}", format_duration(seconds), f"{seconds / total:.0%}", bar)
+        console.print(parts)
+    table = Table.grid(padding=(0, 2))
+    table.add_row("  ", "half of the time", "90 % of the time", "95 % of the time")
+    time_s, cost = forecast.time_s, forecast.cost_usd
+    table.add_row("  ends in", *(format_duration(t) for t in (time_s.p50, time_s.p90, time_s.p95)))
+    table.add_row("  costs", *(format_usd(c) for c in (cost.p50, cost.p90, cost.p95)))
+    console.print(table)
+
+
+def _show_front(console: Console, result: PlanResult) -> None:
+    """Prints runners-up and the time–cost front in one table."""
+    rows = list(dict.fromkeys((*result.ranking[1:],)))
+    if rows:
+        console.print()
+        console.print(Text("Runners-up", style="bold"))
+        console.print(_plan_table(rows, {}))
+    if len(result.front) > 1:
+        console.print()
+        console.print(Text("Time against cost (no plan is both faster and cheaper)", style="bold"))
+        marks = {result.knee: "knee"} if result.knee is not None else {}
+        if result.plan in result.front:
+            index = result.front.index(result.plan)
+            marks[index] = "chosen, knee" if result.knee == index else "chosen"
+        shown, labels = _thin(result.front, marks)
+        console.print(_plan_table(shown, labels))
+
+
+def _thin(
+    front: Sequence[Plan], marks: dict[int, str], most: int = 10
+) -> tuple[list[Plan], dict[int, str]]:
+    """Returns at most about ten plans of the front, its ends and the marked ones included."""
+    step = max(1, -(-len(front) // most))
+    kept = sorted({*range(0, len(front), step), len(front) - 1, *marks})
+    return [front[i] for i in kept], {kept.index(i): mark for i, mark in marks.items()}
+
+
+def _plan_table(plans: Sequence[Plan], marks: dict[int, str]) -> Table:
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for heading in ("", "time", "90 %", "cost", "within limits", "configuration"):
+        table.add_column(heading, justify="left" if heading == "configuration" else "right")
+    for index, plan in enumerate(plans):
+        forecast = plan.forecast
+        table.add_row(
+            marks.get(index, ""),
+            format_duration(forecast.time_s.mean),
+            format_duration(forecast.time_s.p90),
+            format_usd(forecast.cost_usd.mean),
+            f"{forecast.success_probability:.0%}",
+            Text(format_config(plan.config)),
+        )
+    return table
+
+
+def _bullets(console: Console, title: str, lines: Sequence[str], style: str = "") -> None:
+    if not lines:
+        return
+    console.print()
+    console.print(Text(title, style="bold"))
+    for line in lines:
+        console.print(Text(f"  - {line}", style=style))

@@ -1,0 +1,96 @@
+"""What `plan` and `simulate` share: from a job file to offers, models and a simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from srifty.allreduce import AlphaBetaModel, builtin_samples, read_samples
+from srifty.catalog import Resolved, resolve
+from srifty.compute.latency import LatencyModel
+from srifty.core.job import Job
+from srifty.core.profile import WorkloadProfile
+from srifty.errors import InputError
+from srifty.files import JobFile, read_job
+from srifty.planner import BatchRange
+from srifty.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """A job with everything that is needed to forecast it.
+
+    Attributes:
+        file: what the job file says.
+        job: the job, with the profiles of the GPUs on offer.
+        catalog: its offers, and what is to be said of them.
+        simulator: forecasts iterations.
+        batch_ranges: which micro-batches each GPU model takes.
+    """
+
+    file: JobFile
+    job: Job
+    catalog: Resolved
+    simulator: Simulator
+    batch_ranges: dict[str, BatchRange]
+
+
+def open_job(path: Path, changes: Sequence[str]) -> Workbench:
+    """Returns the workbench of a job file.
+
+    Args:
+        path: the job file.
+        changes: settings that replace the file's, `key=value`.
+    """
+    file = read_job(path, changes)
+    try:
+        catalog = resolve(file.supply)
+    except InputError as error:
+        raise InputError(error.problems, error.source or str(path)) from None
+    gpus = {offer.instance_type.gpu: offer.instance_type for offer in catalog.offers}
+    profiles = tuple(
+        _within_memory(profile, min_memory_bytes(catalog, profile.gpu))
+        for profile in file.job.profiles
+        if profile.gpu in gpus
+    )
+    if not profiles:
+        wanted = ", ".join(sorted(gpus)) or "none"
+        have = ", ".join(sorted(profile.gpu for profile in file.job.profiles))
+        raise InputError(
+            f"no workload profile fits an offered GPU: the offers have {wanted}, the profiles are "
+            f"for {have}",
+            str(path),
+        )
+    samples = read_samples(file.allreduce_samples) if file.allreduce_samples else builtin_samples()
+    models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
+    return Workbench(
+        file=file,
+        job=replace(file.job, profiles=profiles),
+        catalog=catalog,
+        simulator=Simulator(models, AlphaBetaModel().fit(samples)),
+        batch_ranges={
+            gpu: BatchRange(model.min_batch, model.knee_batch, model.max_batch)
+            for gpu, model in models.items()
+        },
+    )
+
+
+def min_memory_bytes(catalog: Resolved, gpu: str) -> int:
+    """Returns the memory of the smallest offered GPU of a model."""
+    return min(
+        offer.instance_type.gpu_memory_bytes
+        for offer in catalog.offers
+        if offer.instance_type.gpu == gpu
+    )
+
+
+def _within_memory(profile: WorkloadProfile, memory_bytes: int) -> WorkloadProfile:
+    """Returns the profile without batches whose measured peak exceeds the offered GPU's memory."""
+    fitting = [b for b, peak in profile.peak_memory_bytes.items() if peak <= memory_bytes]
+    if not profile.peak_memory_bytes or not fitting:
+        return profile
+    too_large = [b for b, peak in profile.peak_memory_bytes.items() if peak > memory_bytes]
+    if not too_large or profile.max_batch < min(too_large):
+        return profile
+    return replace(profile, max_batch=max(max(fitting), profile.min_batch))

@@ -1,0 +1,102 @@
+"""The entry point: finds the command, runs it, turns errors into messages and exit codes.
+
+Exit codes: 0 done, 1 a fault of ours, 2 bad input, 3 no feasible plan, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from srifty import __version__
+from srifty.errors import InputError, SriftyError
+
+# Name → what it does. The module of the same name holds the command and is imported when it runs.
+COMMANDS = {
+    "init": "Write a commented job file to start from.",
+    "plan": "Find the VMs to rent for a job, or say why there are none.",
+    "simulate": "Forecast one cluster configuration.",
+    "evaluate": "Measure how well the models predict measurements of yours.",
+}
+
+EXIT_FAULT = 1
+EXIT_BAD_INPUT = 2
+
+
+class _LazyGroup(TyperGroup):
+    """Knows the commands by name and one line of help; imports a command when it is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, line in COMMANDS.items():
+            self.commands[name] = TyperCommand(name, help=line)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            module = importlib.import_module(f"srifty.cli.{name}")
+            command = get_command(module.app)
+            command.name = name
+        return name, command, rest
+
+
+app = typer.Typer(
+    cls=_LazyGroup,
+    help="Which cloud GPU VMs to rent so that a PyTorch job meets its deadline and budget.",
+    epilog="Start with: srifty init -o job.yaml; srifty plan job.yaml",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"srifty {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(  # pyright: ignore[reportUnusedFunction] - typer calls it
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Which cloud GPU VMs to rent so that a PyTorch job meets its deadline and budget."""
+    del version
+
+
+def main() -> None:
+    """Runs the command line."""
+    try:
+        get_command(app)(prog_name="srifty")
+    except InputError as error:
+        for line in str(error).splitlines():
+            typer.echo(f"error: {line}", err=True)
+        sys.exit(EXIT_BAD_INPUT)
+    except SriftyError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_BAD_INPUT)
+    except Exception as error:
+        if os.environ.get("SRIFTY_DEBUG"):
+            raise
+        typer.echo(
+            f"srifty failed ({type(error).__name__}: {error}). This is a fault of srifty's, not of "
+            "your input; run again with SRIFTY_DEBUG=1 for the details, and please report them.",
+            err=True,
+        )
+        sys.exit(EXIT_FAULT)
+
+
+if __name__ == "__main__":
+    main()

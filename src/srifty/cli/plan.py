@@ -1,0 +1,101 @@
+"""`srifty plan`: find the VMs to rent for a job, or say why there are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from srifty.cli._json import dump, plan_result_document
+from srifty.cli._options import AsJson, Changes, JobPath
+from srifty.cli._progress import SearchProgress
+from srifty.cli._show import console_for_results, show_result
+from srifty.cli._workbench import open_job
+from srifty.core.job import BatchRule, Objective
+from srifty.errors import InputError
+from srifty.planner import plan
+
+EXIT_NO_PLAN = 3
+
+app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+
+
+class Method(StrEnum):
+    """How the search is done."""
+
+    AUTO = "auto"
+    EXHAUSTIVE = "exhaustive"
+
+
+class PredictorName(StrEnum):
+    """What forecasts iterations."""
+
+    SRIFTY = "srifty"
+
+
+@app.command(
+    epilog="Example: srifty plan job.yaml --set deadline=6h --minimize time --confidence 0.95"
+)
+def plan_command(
+    job_path: JobPath,
+    changes: Changes = None,
+    minimize: Annotated[
+        Objective | None, typer.Option(help="What to minimise; replaces the job file's.")
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="Chance that deadline and budget both hold; 0.5 judges by the mean."),
+    ] = None,
+    batches: Annotated[
+        BatchRule | None, typer.Option(help="Which local batches a plan may use.")
+    ] = None,
+    method: Annotated[Method, typer.Option(help="How to search.")] = Method.AUTO,
+    predictor: Annotated[
+        PredictorName, typer.Option(help="What forecasts iterations.")
+    ] = PredictorName.SRIFTY,
+    top: Annotated[int, typer.Option(min=1, help="How many plans to rank.")] = 5,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="PLAN.json", help="Write the result to a file."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the VMs to rent for a job, or say why there are none.
+
+    Exits with 3 where no plan meets the limits.
+    """
+    del method, predictor  # one of each so far; the options are the contract's
+    bench = open_job(job_path, changes or ())
+    job = bench.job
+    if confidence is not None:
+        job = replace(job, limits=replace(job.limits, confidence=confidence))
+    job = replace(
+        job,
+        objective=minimize or job.objective,
+        batch_rule=batches or job.batch_rule,
+    )
+    with SearchProgress("Looking at configurations") as progress:
+        result = plan(
+            job,
+            bench.catalog.offers,
+            bench.simulator,
+            bench.batch_ranges,
+            top=top,
+            progress=progress,
+        )
+    result = replace(result, assumptions=result.assumptions + bench.catalog.notes)
+    document = dump(plan_result_document(result))
+    if output is not None:
+        try:
+            output.write_text(document + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror or error}", str(output)) from None
+    if as_json:
+        typer.echo(document)
+    else:
+        show_result(console_for_results(), job, result)
+    if not result.verdict.is_feasible:
+        raise typer.Exit(EXIT_NO_PLAN)

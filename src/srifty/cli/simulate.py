@@ -1,0 +1,98 @@
+"""`srifty simulate`: forecast one cluster configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from srifty.cli._json import config_document, dump, forecast_document
+from srifty.cli._options import AsJson, Changes, JobPath
+from srifty.cli._show import console_for_results, show_forecast, show_groups
+from srifty.cli._workbench import Workbench, open_job
+from srifty.core.cluster import ClusterConfig
+from srifty.core.notation import parse_config
+from srifty.errors import InputError, NotationError, Problem
+from srifty.simulator import ConfigTable, chrome_trace, forecast_jobs, timeline_of
+
+app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+
+
+@app.command(
+    epilog='Example: srifty simulate job.yaml --config "1p3.8xlarge@512 + 8g3.8xlarge (spot)@64"'
+)
+def simulate(
+    job_path: JobPath,
+    config: Annotated[
+        str,
+        typer.Option(
+            "--config", metavar="CONFIG", help="<num><instance>@<samples per VM>, joined by ' + '."
+        ),
+    ],
+    changes: Changes = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT.json", help="Write a Chrome trace; open it in ui.perfetto.dev."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forecast one cluster configuration."""
+    bench = open_job(job_path, changes or ())
+    try:
+        chosen = parse_config(config, bench.catalog.offers)
+    except NotationError as error:
+        raise InputError(error.problems, "--config") from None
+    _check(bench, chosen)
+    table = ConfigTable.from_configs([chosen])
+    iterations = bench.simulator.predict(bench.job, table)
+    forecast = forecast_jobs(bench.job, table, iterations).forecast(0, iterations.row(0))
+    if trace is not None:
+        timeline = timeline_of(bench.simulator, bench.job, chosen)
+        try:
+            trace.write_text(json.dumps(chrome_trace(timeline)), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror or error}", str(trace)) from None
+    assumptions = bench.simulator.assumptions(bench.job, [g.offer for g in chosen.groups])
+    if as_json:
+        document = config_document(chosen) | forecast_document(forecast)
+        typer.echo(dump(document | {"assumptions": list(assumptions + bench.catalog.notes)}))
+        return
+    console = console_for_results()
+    console.print(Text(f"{bench.job.name}: {bench.job.iterations:,} iterations on", style="bold"))
+    show_groups(console, chosen)
+    show_forecast(console, chosen, forecast)
+    console.print()
+    for sentence in assumptions + bench.catalog.notes:
+        console.print(Text(f"  - {sentence}", style="dim"))
+
+
+def _check(bench: Workbench, config: ClusterConfig) -> None:
+    """Raises `InputError` where the configuration cannot serve the job."""
+    problems: list[Problem] = []
+    if config.samples != bench.job.global_batch:
+        problems.append(
+            Problem(
+                "",
+                f"serves {config.samples:,} samples per iteration, but the global batch is "
+                f"{bench.job.global_batch:,}; the samples of all VMs must sum to it",
+            )
+        )
+    for group in config.groups:
+        gpu = group.offer.instance_type.gpu
+        limits = bench.batch_ranges.get(gpu)
+        if limits is None:
+            problems.append(Problem(group.offer.label, f"the job has no profile for {gpu}"))
+        elif group.micro_batch > limits.most:
+            passes = -(-group.local_batches[0] // limits.most)
+            problems.append(
+                Problem(
+                    group.offer.label,
+                    f"{group.micro_batch} samples per pass exceed the {limits.most} that fit on "
+                    f"{gpu}; accumulate over {passes} passes: @{group.samples_per_vm}x{passes}",
+                )
+            )
+    if problems:
+        raise InputError(problems, "--config")
