@@ -4,8 +4,8 @@
 
 from the repository's root; FOLDER holds the public measurements (`sia_pollux`, `virtualflow_het`,
 `sailor`). Four probes nearest a geometric grid, errors on the other sizes (held out), curves with
-at least six sizes. Beside our model stand plain interpolation through the same probes and one line by
-relative least squares (what Nexus and APM use).
+at least six sizes. Beside our model stand plain interpolation through the same probes and one line
+by relative least squares (what Nexus and APM use).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def sia_curves(data: Path) -> Curves:
 
 
 def virtualflow_curves(data: Path) -> Curves:
-    """Returns VirtualFlow's curves, powers of two, without the transformer (its batch is tokens)."""
+    """Returns VirtualFlow's curves, powers of two; the transformer's batch is tokens: left out."""
     curves: Curves = defaultdict(dict)
     for row in _rows(data, "virtualflow_het/single_gpu_batch_profiles.csv"):
         batch = int(row["batch_size"])
