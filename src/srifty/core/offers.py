@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from srifty.core._checks import require, require_count
+from srifty.core.billing import PER_SECOND, BillingRule
 from srifty.core.hardware import InstanceType
 
 
@@ -36,6 +37,22 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaPool:
+    """A quota in vCPUs that several instance types of one market share.
+
+    Attributes:
+        name: such as `spot G`.
+        vcpus: vCPUs that may run at a time.
+    """
+
+    name: str
+    vcpus: int
+
+    def __post_init__(self) -> None:
+        require_count(f"quota {self.name!r}: vCPUs", self.vcpus, least=0)
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """An instance type that can be had in one place and market.
 
@@ -46,7 +63,10 @@ class Offer:
         usd_per_hour: price of one VM for an hour. Zero only for owned or reserved machines.
         quota: how many VMs can be had at most.
         price_source: where the price comes from.
-        price_date: ISO date of the price; None where the user gave it.
+        price_date: ISO date or time of the price, or a part of it; None where the user gave it.
+        pool: the quota in vCPUs that it shares with other offers, if any.
+        ends_in_s: seconds from now until it can no longer be used (a reservation); None: no end.
+        billing: how it is billed.
     """
 
     instance_type: InstanceType
@@ -56,6 +76,9 @@ class Offer:
     quota: int
     price_source: str = ""
     price_date: str | None = None
+    pool: QuotaPool | None = None
+    ends_in_s: float | None = None
+    billing: BillingRule = PER_SECOND
 
     def __post_init__(self) -> None:
         price = self.usd_per_hour
