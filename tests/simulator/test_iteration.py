@@ -11,6 +11,7 @@ from srifty.core import GradientSync, Sharing
 from srifty.errors import ModelError
 from srifty.files import builtin_profiles
 from srifty.simulator import ConfigTable, IterationLaw, Noise, Simulator
+from srifty.simulator.workers import worker_groups
 from tests.builders import (
     PAPER_SYNC,
     PER_TENSOR,
@@ -298,7 +299,9 @@ def test_a_remainder_makes_the_larger_share_decide():
     # 37 samples on 4 GPUs: 10, 9, 9, 9; the worker with 10 is the slowest.
     offer = make_offer(make_type("q1.x", "A", gpus=4))
     simulator = Simulator({"A": make_latency()}, LinearAllreduce())
-    groups = simulator.worker_groups(ConfigTable.from_configs([make_config((offer, 2, 37))]))
+    groups = worker_groups(
+        simulator.latency, ConfigTable.from_configs([make_config((offer, 2, 37))])
+    )
     assert groups.workers.tolist() == [[6.0, 2.0]]
     row = forecast(simulator, make_job(make_profile("A", None)), make_config((offer, 2, 37)))
     assert row.mean_s == pytest.approx(0.010 + 0.010 + 0.020 + 0.020, rel=1e-12)

@@ -50,26 +50,33 @@ def marginals_of(chosen: Plan, front: tuple[Plan, ...]) -> tuple[Marginal, ...]:
     """
     time_s, cost = chosen.forecast.time_s.mean, chosen.forecast.cost_usd.mean
 
-    def extra(plan: Plan) -> tuple[float, float]:
-        return plan.forecast.time_s.mean - time_s, plan.forecast.cost_usd.mean - cost
+    def bargain(plans: list[Plan], *, buys_time: bool) -> Marginal:
+        """Returns the plan that gives most of one thing for the least of the other."""
+        sign = 1 if buys_time else -1
+        extras = [
+            (p.forecast.time_s.mean - time_s, p.forecast.cost_usd.mean - cost, p) for p in plans
+        ]
+        extra_s, extra_usd, plan = max(extras, key=lambda e: (-e[0] / e[1]) ** sign)
+        gain = (
+            f"{format_usd(extra_usd)} more would end {format_duration(-extra_s)} sooner"
+            if buys_time
+            else f"{format_duration(extra_s)} more would save {format_usd(-extra_usd)}"
+        )
+        return Marginal(f"{gain}: {format_config(plan.config)}", plan, extra_usd, extra_s)
 
+    faster_dearer = [
+        plan
+        for plan in front
+        if plan.forecast.time_s.mean < time_s * (1 - 1e-9) and plan.forecast.cost_usd.mean > cost
+    ]
+    slower_cheaper = [
+        plan
+        for plan in front
+        if plan.forecast.cost_usd.mean < cost * (1 - 1e-9) and plan.forecast.time_s.mean > time_s
+    ]
     marginals: list[Marginal] = []
-    faster = [plan for plan in front if plan.forecast.time_s.mean < time_s * (1 - 1e-9)]
-    dearer = [plan for plan in faster if plan.forecast.cost_usd.mean > cost]
-    if dearer:
-        plan = max(dearer, key=lambda plan: -extra(plan)[0] / extra(plan)[1])
-        extra_s, extra_usd = extra(plan)
-        words = f"{format_usd(extra_usd)} more would end {format_duration(-extra_s)} sooner"
-        marginals.append(
-            Marginal(f"{words}: {format_config(plan.config)}", plan, extra_usd, extra_s)
-        )
-    cheaper = [plan for plan in front if plan.forecast.cost_usd.mean < cost * (1 - 1e-9)]
-    slower = [plan for plan in cheaper if plan.forecast.time_s.mean > time_s]
-    if slower:
-        plan = max(slower, key=lambda plan: -extra(plan)[1] / extra(plan)[0])
-        extra_s, extra_usd = extra(plan)
-        words = f"{format_duration(extra_s)} more would save {format_usd(-extra_usd)}"
-        marginals.append(
-            Marginal(f"{words}: {format_config(plan.config)}", plan, extra_usd, extra_s)
-        )
+    if faster_dearer:
+        marginals.append(bargain(faster_dearer, buys_time=True))
+    if slower_cheaper:
+        marginals.append(bargain(slower_cheaper, buys_time=False))
     return tuple(marginals)

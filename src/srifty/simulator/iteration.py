@@ -16,7 +16,7 @@ and step multiplies its forward and backward together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -24,17 +24,16 @@ from numpy.typing import NDArray
 
 from srifty.allreduce.base import AllreduceModel
 from srifty.compute.latency import LatencyModel
-from srifty.core.job import GradientSync, Job, Sharing
+from srifty.core.job import Job
 from srifty.core.offers import Offer
-from srifty.core.profile import WorkloadProfile
 from srifty.errors import ModelError
-from srifty.simulator import lockstep
+from srifty.simulator.exchange import ExchangeTimes, exchange_ends
 from srifty.simulator.stragglers import expected_maximum, sampled_maximum
 from srifty.simulator.tables import ConfigTable, ForecastTable
-from srifty.simulator.transfers import Transfers, transfers_of
+from srifty.simulator.transfers import Transfers, job_transfers, schedule_profile
+from srifty.simulator.workers import WorkerGroups, worker_groups
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # With more transfers than this, r(u) is computed at so many ready fractions and interpolated. r is
 # convex in u, so the interpolation errs upwards, by at most a 1/188 of the difference between two
@@ -56,31 +55,6 @@ class Noise(StrEnum):
 
     INTEGRAL = "integral"
     SAMPLED = "sampled"
-
-
-@dataclass(frozen=True)
-class WorkerGroups:
-    """Equal workers of each configuration; (R, H) arrays, 0 workers for an absent group.
-
-    Attributes:
-        workers: number of workers.
-        before_s: A_i + f_i, from the start of the iteration to the last backward pass.
-        forward_s: forward part of all passes.
-        backward_s: b_i, the last backward pass.
-        step_std: spread from step to step, fraction.
-        spatial_std: spread between GPUs, fraction.
-        model_std: error of the latency model, fraction.
-        optimizer_s: optimizer step.
-    """
-
-    workers: FloatArray
-    before_s: FloatArray
-    forward_s: FloatArray
-    backward_s: FloatArray
-    step_std: FloatArray
-    spatial_std: FloatArray
-    model_std: FloatArray
-    optimizer_s: FloatArray
 
 
 @dataclass(frozen=True)
@@ -143,7 +117,7 @@ class Simulator:
                 "Mixed instance types: the slowest type's allreduce time at the total world size "
                 "counts (on shaped links this was up to 12 % optimistic)."
             )
-        profile = _schedule_profile(job)
+        profile = schedule_profile(job)
         if profile is None:
             sentences.append("No gradient sizes are known: the exchange is left out.")
         elif profile.gradients is not None and profile.gradients.estimated:
@@ -151,36 +125,6 @@ class Simulator:
         if all(p.input_samples_per_s_per_vcpu is None for p in job.profiles):
             sentences.append("Input is assumed free: no loader was measured.")
         return tuple(sentences)
-
-    def worker_groups(self, configs: ConfigTable) -> WorkerGroups:
-        """Returns the equal workers of each configuration, with their times.
-
-        A VM's samples are dealt evenly, so each VM group becomes the workers with one sample more
-        and the others.
-        """
-        least = configs.samples_per_vm // configs.gpus_used
-        extra = configs.samples_per_vm - least * configs.gpus_used
-        offer, accumulation = configs.offer, configs.accumulation
-        workers = configs.count * (configs.gpus_used - extra)
-        batch = least
-        if extra.any():
-            workers = np.concatenate([workers, configs.count * extra], axis=1)
-            batch = np.concatenate([least, least + 1], axis=1)
-            offer = np.concatenate([offer, offer], axis=1)
-            accumulation = np.concatenate([accumulation, accumulation], axis=1)
-        shape = workers.shape
-        columns = {
-            field.name: np.zeros(shape) for field in fields(WorkerGroups) if field.name != "workers"
-        }
-        gpus = [o.instance_type.gpu for o in configs.offers]
-        for gpu in dict.fromkeys(gpus):
-            of_gpu = np.array([name == gpu for name in gpus])
-            here = of_gpu[offer] & (workers > 0)
-            if here.any():
-                values = _pass_times(self.latency[gpu], batch[here], accumulation[here])
-                for name, value in values.items():
-                    columns[name][here] = value
-        return WorkerGroups(workers=workers.astype(np.float64), **columns)
 
     def ready_times(
         self, groups: WorkerGroups, ready: FloatArray
@@ -245,7 +189,7 @@ class Simulator:
     def _predict_chunk(
         self, job: Job, configs: ConfigTable, transfers: Transfers | None
     ) -> ForecastTable:
-        groups = self.worker_groups(configs)
+        groups = worker_groups(self.latency, configs)
         rows = np.arange(len(configs))
         ready = transfers.ready if transfers else np.ones(1)
         ready_s, compute_s, compute_std_s = self.ready_times(groups, ready)
@@ -300,117 +244,6 @@ class Simulator:
                 seconds_per_sample[index] = 1 / rate
         per_vm = configs.samples_per_vm * seconds_per_sample[configs.offer]
         return np.where(configs.count > 0, per_vm, 0.0).max(axis=1)
-
-
-@dataclass(frozen=True)
-class ExchangeTimes:
-    """What the allreduce model says of each configuration; the slowest instance type counts.
-
-    Attributes:
-        world_size: (R,) ranks.
-        alone_s: (R, K) seconds of each transfer by itself.
-        capacity: (R,) bus bytes per second that transfers share.
-        allocation_fraction: (R,) spread between allocations.
-        model_fraction: (R,) error of the model.
-    """
-
-    world_size: IntArray
-    alone_s: FloatArray
-    capacity: FloatArray
-    allocation_fraction: FloatArray
-    model_fraction: FloatArray
-
-    @classmethod
-    def of(
-        cls, model: AllreduceModel, configs: ConfigTable, sizes_bytes: FloatArray
-    ) -> ExchangeTimes:
-        """Asks the model once per instance type."""
-        world_size, vms = configs.world_size, configs.vms
-        rows, count = len(configs), len(sizes_bytes)
-        alone_s = np.zeros((rows, count))
-        capacity = np.full(rows, np.inf)
-        allocation, error = np.zeros(rows), np.zeros(rows)
-        kinds = [offer.instance_type for offer in configs.offers]
-        for kind in dict.fromkeys(kinds):
-            of_kind = np.array([other == kind for other in kinds])
-            here = np.flatnonzero((of_kind[configs.offer] & (configs.count > 0)).any(axis=1))
-            if not here.size:
-                continue
-            n, v = world_size[here], vms[here]
-            alone_s[here] = np.maximum(alone_s[here], model.time_s(kind, n, v, sizes_bytes))
-            capacity[here] = np.minimum(capacity[here], model.bus_capacity(kind, n, v))
-            uncertainty = model.uncertainty(kind)
-            allocation[here] = np.maximum(allocation[here], uncertainty.allocation_fraction)
-            error[here] = np.maximum(error[here], uncertainty.model_fraction)
-        return cls(world_size, alone_s, capacity, allocation, error)
-
-
-def exchange_ends(
-    ready_s: FloatArray, world: ExchangeTimes, sync: GradientSync, sizes_bytes: FloatArray
-) -> lockstep.Ends:
-    """Returns when each configuration's exchange ends, under the sharing rule of `sync`.
-
-    Args:
-        ready_s: (R, K) ready times.
-        world: times and capacities.
-        sync: slots or the paper's rule.
-        sizes_bytes: (K,) bytes of each transfer.
-    """
-    if sync.sharing is Sharing.SLOTS and sync.slots == 1:
-        return lockstep.one_slot(ready_s, world.alone_s)
-    n = np.maximum(world.world_size, 2)[:, None]
-    bus_bytes = 2 * sizes_bytes[None, :] * (n - 1) / n
-    # A world of one exchanges nothing; any positive time keeps its arithmetic finite.
-    alone_s = np.where(world.world_size[:, None] > 1, world.alone_s, 1e-9)
-    if sync.sharing is Sharing.PAPER:
-        _, size_class = np.unique(sizes_bytes, return_inverse=True)
-        return lockstep.paper_sharing(ready_s, alone_s, bus_bytes, world.capacity, size_class)
-    return lockstep.some_slots(ready_s, alone_s, bus_bytes, world.capacity, sync.slots)
-
-
-def job_transfers(job: Job) -> Transfers | None:
-    """Returns the transfers of one iteration of a job, or None where gradients are unknown."""
-    profile = _schedule_profile(job)
-    if profile is None or profile.gradients is None:
-        return None
-    return transfers_of(profile.gradients, job.sync)
-
-
-def _schedule_profile(job: Job) -> WorkloadProfile | None:
-    """Returns the profile whose gradient schedule counts: the first measured one that has it."""
-    with_gradients = [profile for profile in job.profiles if profile.gradients is not None]
-    measured = [profile for profile in with_gradients if not profile.estimated]
-    return next(iter(measured or with_gradients), None)
-
-
-def _pass_times(
-    model: LatencyModel, batch: IntArray, accumulation: IntArray
-) -> dict[str, FloatArray]:
-    """Returns the columns of `WorkerGroups` for workers of one GPU model.
-
-    A local batch that its passes do not divide makes the first passes one sample larger.
-    """
-    least = batch // accumulation
-    larger = batch - least * accumulation
-    micro = least.astype(np.float64)
-    forward_s = model.forward.predict(micro)
-    backward_s = model.backward.predict(micro)
-    before_s = forward_s + (accumulation - 1) * (forward_s + backward_s)
-    all_forward_s = accumulation * forward_s
-    if larger.any():
-        more_forward = model.forward.predict(micro + 1) - forward_s
-        more_backward = model.backward.predict(micro + 1) - backward_s
-        before_s = before_s + larger * (more_forward + more_backward)
-        all_forward_s = all_forward_s + larger * more_forward
-    return {
-        "before_s": before_s,
-        "forward_s": all_forward_s,
-        "backward_s": backward_s,
-        "step_std": np.full(len(batch), model.step_std_fraction),
-        "spatial_std": np.full(len(batch), model.spatial_std_fraction),
-        "model_std": np.full(len(batch), model.model_std_fraction),
-        "optimizer_s": np.full(len(batch), model.optimizer_s),
-    }
 
 
 def _knots(ready: FloatArray) -> FloatArray:

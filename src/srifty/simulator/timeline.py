@@ -12,10 +12,12 @@ import numpy as np
 from srifty.core.cluster import ClusterConfig
 from srifty.core.job import Job, Sharing
 from srifty.core.notation import format_config, format_group
-from srifty.simulator.iteration import ExchangeTimes, Simulator, job_transfers
+from srifty.simulator.exchange import ExchangeTimes
+from srifty.simulator.iteration import Simulator
 from srifty.simulator.sharing import Exchange, share_paper, share_slots
 from srifty.simulator.tables import ConfigTable
-from srifty.simulator.transfers import Transfers
+from srifty.simulator.transfers import Transfers, job_transfers
+from srifty.simulator.workers import worker_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def timeline_of(simulator: Simulator, job: Job, config: ClusterConfig) -> Timeli
     ready: tuple[Span, ...] = ()
     moved: tuple[Span, ...] = ()
     if transfers and config.world_size > 1:
-        groups = simulator.worker_groups(table)
+        groups = worker_groups(simulator.latency, table)
         ready_s, _, _ = simulator.ready_times(groups, transfers.ready)
         world = ExchangeTimes.of(simulator.allreduce, table, transfers.sizes_bytes)
         n = config.world_size

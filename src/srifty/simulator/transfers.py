@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from srifty.core.job import GradientSync, SyncMode
-from srifty.core.profile import GradientSchedule
+from srifty.core.job import GradientSync, Job, SyncMode
+from srifty.core.profile import GradientSchedule, WorkloadProfile
 
 FloatArray = NDArray[np.float64]
 
@@ -63,3 +63,18 @@ def transfers_of(schedule: GradientSchedule, sync: GradientSync) -> Transfers:
             open_bytes = open_count = 0
             cap = sync.bucket_bytes
     return Transfers(np.array(sizes, dtype=np.float64), np.array(ready), tuple(names))
+
+
+def job_transfers(job: Job) -> Transfers | None:
+    """Returns the transfers of one iteration of a job, or None where gradients are unknown."""
+    profile = schedule_profile(job)
+    if profile is None or profile.gradients is None:
+        return None
+    return transfers_of(profile.gradients, job.sync)
+
+
+def schedule_profile(job: Job) -> WorkloadProfile | None:
+    """Returns the profile whose gradient schedule counts: the first measured one that has it."""
+    with_gradients = [profile for profile in job.profiles if profile.gradients is not None]
+    measured = [profile for profile in with_gradients if not profile.estimated]
+    return next(iter(measured or with_gradients), None)

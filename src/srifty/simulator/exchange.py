@@ -1,0 +1,82 @@
+"""The exchange of many configurations: what transfers take alone, and when the last one ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srifty.allreduce.base import AllreduceModel
+from srifty.core.job import GradientSync, Sharing
+from srifty.simulator import lockstep
+from srifty.simulator.tables import ConfigTable
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ExchangeTimes:
+    """What the allreduce model says of each configuration; the slowest instance type counts.
+
+    Attributes:
+        world_size: (R,) ranks.
+        alone_s: (R, K) seconds of each transfer by itself.
+        capacity: (R,) bus bytes per second that transfers share.
+        allocation_fraction: (R,) spread between allocations.
+        model_fraction: (R,) error of the model.
+    """
+
+    world_size: IntArray
+    alone_s: FloatArray
+    capacity: FloatArray
+    allocation_fraction: FloatArray
+    model_fraction: FloatArray
+
+    @classmethod
+    def of(
+        cls, model: AllreduceModel, configs: ConfigTable, sizes_bytes: FloatArray
+    ) -> ExchangeTimes:
+        """Asks the model once per instance type."""
+        world_size, vms = configs.world_size, configs.vms
+        rows, count = len(configs), len(sizes_bytes)
+        alone_s = np.zeros((rows, count))
+        capacity = np.full(rows, np.inf)
+        allocation, error = np.zeros(rows), np.zeros(rows)
+        kinds = [offer.instance_type for offer in configs.offers]
+        for kind in dict.fromkeys(kinds):
+            of_kind = np.array([other == kind for other in kinds])
+            here = np.flatnonzero((of_kind[configs.offer] & (configs.count > 0)).any(axis=1))
+            if not here.size:
+                continue
+            n, v = world_size[here], vms[here]
+            alone_s[here] = np.maximum(alone_s[here], model.time_s(kind, n, v, sizes_bytes))
+            capacity[here] = np.minimum(capacity[here], model.bus_capacity(kind, n, v))
+            uncertainty = model.uncertainty(kind)
+            allocation[here] = np.maximum(allocation[here], uncertainty.allocation_fraction)
+            error[here] = np.maximum(error[here], uncertainty.model_fraction)
+        return cls(world_size, alone_s, capacity, allocation, error)
+
+
+def exchange_ends(
+    ready_s: FloatArray, world: ExchangeTimes, sync: GradientSync, sizes_bytes: FloatArray
+) -> lockstep.Ends:
+    """Returns when each configuration's exchange ends, under the sharing rule of `sync`.
+
+    Args:
+        ready_s: (R, K) ready times.
+        world: times and capacities.
+        sync: slots or the paper's rule.
+        sizes_bytes: (K,) bytes of each transfer.
+    """
+    if sync.sharing is Sharing.SLOTS and sync.slots == 1:
+        return lockstep.one_slot(ready_s, world.alone_s)
+    n = np.maximum(world.world_size, 2)[:, None]
+    bus_bytes = 2 * sizes_bytes[None, :] * (n - 1) / n
+    # A world of one exchanges nothing; any positive time keeps its arithmetic finite.
+    alone_s = np.where(world.world_size[:, None] > 1, world.alone_s, 1e-9)
+    if sync.sharing is Sharing.PAPER:
+        _, size_class = np.unique(sizes_bytes, return_inverse=True)
+        return lockstep.paper_sharing(ready_s, alone_s, bus_bytes, world.capacity, size_class)
+    return lockstep.some_slots(ready_s, alone_s, bus_bytes, world.capacity, sync.slots)

@@ -1,0 +1,101 @@
+"""The workers of many configurations, grouped by what they do, with their times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srifty.compute.latency import LatencyModel
+from srifty.simulator.tables import ConfigTable
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WorkerGroups:
+    """Equal workers of each configuration; (R, H) arrays, 0 workers for an absent group.
+
+    Attributes:
+        workers: number of workers.
+        before_s: A_i + f_i, from the start of the iteration to the last backward pass.
+        forward_s: forward part of all passes.
+        backward_s: b_i, the last backward pass.
+        step_std: spread from step to step, fraction.
+        spatial_std: spread between GPUs, fraction.
+        model_std: error of the latency model, fraction.
+        optimizer_s: optimizer step.
+    """
+
+    workers: FloatArray
+    before_s: FloatArray
+    forward_s: FloatArray
+    backward_s: FloatArray
+    step_std: FloatArray
+    spatial_std: FloatArray
+    model_std: FloatArray
+    optimizer_s: FloatArray
+
+
+def worker_groups(latency: Mapping[str, LatencyModel], configs: ConfigTable) -> WorkerGroups:
+    """Returns the equal workers of each configuration, with their times.
+
+    A VM's samples are dealt evenly, so each VM group becomes the workers with one sample more
+    and the others.
+    """
+    least = configs.samples_per_vm // configs.gpus_used
+    extra = configs.samples_per_vm - least * configs.gpus_used
+    offer, accumulation = configs.offer, configs.accumulation
+    workers = configs.count * (configs.gpus_used - extra)
+    batch = least
+    if extra.any():
+        workers = np.concatenate([workers, configs.count * extra], axis=1)
+        batch = np.concatenate([least, least + 1], axis=1)
+        offer = np.concatenate([offer, offer], axis=1)
+        accumulation = np.concatenate([accumulation, accumulation], axis=1)
+    shape = workers.shape
+    columns = {
+        field.name: np.zeros(shape) for field in fields(WorkerGroups) if field.name != "workers"
+    }
+    gpus = [o.instance_type.gpu for o in configs.offers]
+    for gpu in dict.fromkeys(gpus):
+        of_gpu = np.array([name == gpu for name in gpus])
+        here = of_gpu[offer] & (workers > 0)
+        if here.any():
+            values = _pass_times(latency[gpu], batch[here], accumulation[here])
+            for name, value in values.items():
+                columns[name][here] = value
+    return WorkerGroups(workers=workers.astype(np.float64), **columns)
+
+
+def _pass_times(
+    model: LatencyModel, batch: IntArray, accumulation: IntArray
+) -> dict[str, FloatArray]:
+    """Returns the columns of `WorkerGroups` for workers of one GPU model.
+
+    A local batch that its passes do not divide makes the first passes one sample larger.
+    """
+    least = batch // accumulation
+    larger = batch - least * accumulation
+    micro = least.astype(np.float64)
+    forward_s = model.forward.predict(micro)
+    backward_s = model.backward.predict(micro)
+    before_s = forward_s + (accumulation - 1) * (forward_s + backward_s)
+    all_forward_s = accumulation * forward_s
+    if larger.any():
+        more_forward = model.forward.predict(micro + 1) - forward_s
+        more_backward = model.backward.predict(micro + 1) - backward_s
+        before_s = before_s + larger * (more_forward + more_backward)
+        all_forward_s = all_forward_s + larger * more_forward
+    return {
+        "before_s": before_s,
+        "forward_s": all_forward_s,
+        "backward_s": backward_s,
+        "step_std": np.full(len(batch), model.step_std_fraction),
+        "spatial_std": np.full(len(batch), model.spatial_std_fraction),
+        "model_std": np.full(len(batch), model.model_std_fraction),
+        "optimizer_s": np.full(len(batch), model.optimizer_s),
+    }
