@@ -20,7 +20,7 @@ class BillingRule:
         minimum_s: least billed time of a VM that ran.
         spot_free_s: a spot VM that the provider takes back within this time of running is free.
         cross_zone_usd_per_gb: price of a gigabyte (1e9 B) that crosses zones, both directions.
-        disk_usd_per_gb_month: price of block storage, per gigabyte (2**30 B) and month of 730 hours.
+        disk_usd_per_gb_month: price of block storage, per gigabyte and month of 730 hours.
         source: where the rule is stated.
     """
 

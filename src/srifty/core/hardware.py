@@ -70,11 +70,11 @@ class InstanceType:
     rated_gbit_per_s: float
     cpu_vendor: str | None = None
     nvlink: bool | None = None
+    source: str = ""
     burst_gbit_per_s: float | None = None
     efa: bool | None = None
     placement_groups: bool | None = None
     quota_pool: str | None = None
-    source: str = ""
 
     def __post_init__(self) -> None:
         require(
