@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srifty.core.job import BatchRule
-from srifty.core.offers import Offer
+from srifty.core.offers import Offer, QuotaPool
 from srifty.planner.space import Splits
 from srifty.planner.supply import TypeSupply
 from srifty.simulator.tables import ConfigTable
@@ -16,22 +17,73 @@ from srifty.simulator.tables import ConfigTable
 IntArray = NDArray[np.int64]
 
 
-def assemble(supplies: Sequence[TypeSupply], splits: Splits, batch_rule: BatchRule) -> ConfigTable:
+@dataclass(frozen=True)
+class Assembled:
+    """Cluster configurations, and which split each row serves.
+
+    Attributes:
+        configs: the configurations.
+        split: (R,) row of the splits.
+        narrowing: how cheaper configurations may have been missed, in words; empty if none was.
+    """
+
+    configs: ConfigTable
+    split: IntArray
+    narrowing: str = ""
+
+
+def assemble(supplies: Sequence[TypeSupply], splits: Splits, batch_rule: BatchRule) -> Assembled:
     """Returns the cluster configurations of the splits.
 
     Workers of a type fill its VMs one after the other; the last VM may have idle GPUs. A remainder
     goes to the full VMs first, one sample per worker, so that VMs of a type differ by as little as
-    possible. VMs take the cheapest offers first.
+    possible. VMs take the cheapest offers first. Where types share a quota in vCPUs, each type is
+    once the first to take from it; splits that exceed it are left out.
 
     Args:
         supplies: the T types of the splits.
         splits: R splits.
         batch_rule: powers of two accumulate over a power of two of passes.
     """
+    tables: list[ConfigTable] = []
+    rows: list[IntArray] = []
+    prices: list[NDArray[np.float64]] = []
+    for order in _type_orders(supplies):
+        configs, served = _assemble_in_order(supplies, splits, batch_rule, order)
+        price = np.where(served, configs.usd_per_hour, np.inf)
+        new = served & np.all([price != other for other in prices] or [served], axis=0)
+        prices.append(price)
+        kept = np.flatnonzero(new)
+        tables.append(configs.take(kept))
+        rows.append(kept)
+    narrowing = "types take from a shared vCPU quota one after the other" if len(tables) > 1 else ""
+    return Assembled(ConfigTable.concatenate(tables), np.concatenate(rows), narrowing)
+
+
+def _type_orders(supplies: Sequence[TypeSupply]) -> list[list[int]]:
+    """Returns the orders in which types take their VMs: one, unless they share a pool."""
+    types = list(range(len(supplies)))
+    pools = [{o.pool for o in supply.offers if o.pool is not None} for supply in supplies]
+    shared = any(pools[a] & pools[b] for a in types for b in types if a < b)
+    if not shared:
+        return [types]
+    return [[first, *(t for t in types if t != first)] for first in types]
+
+
+def _assemble_in_order(
+    supplies: Sequence[TypeSupply],
+    splits: Splits,
+    batch_rule: BatchRule,
+    order: Sequence[int],
+) -> tuple[ConfigTable, NDArray[np.bool_]]:
+    """Returns one row per split, and which of them quotas allow."""
     offers = tuple(offer for supply in supplies for offer in supply.offers)
     position = {offer: index for index, offer in enumerate(offers)}
     columns: list[tuple[int, IntArray, IntArray, IntArray, IntArray]] = []
-    for t, supply in enumerate(supplies):
+    pool_left: dict[QuotaPool, IntArray] = {}
+    served = np.ones(len(splits), dtype=np.bool_)
+    for t in order:
+        supply = supplies[t]
         workers, samples = splits.workers[:, t], splits.samples[:, t]
         gpus = supply.instance_type.gpus
         full = workers // gpus
@@ -44,24 +96,52 @@ def assemble(supplies: Sequence[TypeSupply], splits: Splits, batch_rule: BatchRu
         extra_partial = extra - extra_full
         per_vm = extra_full // np.maximum(full, 1)
         high = extra_full - per_vm * full
+        has_partial = (partial > 0).astype(np.int64)
         kinds = (
             (high, gpus * least + per_vm + 1, np.full_like(workers, gpus)),
             (full - high, gpus * least + per_vm, np.full_like(workers, gpus)),
-            ((partial > 0).astype(np.int64), partial * least + extra_partial, partial),
+            (has_partial, partial * least + extra_partial, partial),
         )
+        taken, complete = _take_vms(supply, full + has_partial, pool_left)
+        served &= complete
         kind_start = np.zeros_like(workers)
         for count, per_vm_samples, used in kinds:
             kind_end = kind_start + count
-            offer_start = 0
-            for offer in supply.offers:
-                offer_end = offer_start + offer.quota
-                here = np.minimum(kind_end, offer_end) - np.maximum(kind_start, offer_start)
-                taken = np.maximum(here, 0)
-                if taken.any():
-                    columns.append((position[offer], taken, per_vm_samples, used, passes))
+            offer_start = np.zeros_like(workers)
+            for offer, of_offer in zip(supply.offers, taken, strict=True):
+                offer_end = offer_start + of_offer
+                overlap = np.minimum(kind_end, offer_end) - np.maximum(kind_start, offer_start)
+                here = np.maximum(overlap, 0)
+                if here.any():
+                    columns.append((position[offer], here, per_vm_samples, used, passes))
                 offer_start = offer_end
             kind_start = kind_end
-    return _compress(offers, columns, len(splits))
+    return _compress(offers, columns, len(splits)), served
+
+
+def _take_vms(
+    supply: TypeSupply, wanted: IntArray, pool_left: dict[QuotaPool, IntArray]
+) -> tuple[list[IntArray], NDArray[np.bool_]]:
+    """Returns how many VMs of each offer are taken, cheapest first, and whether they suffice.
+
+    Args:
+        supply: the type.
+        wanted: (R,) VMs.
+        pool_left: (R,) vCPUs left in each pool; what is taken is subtracted.
+    """
+    left = wanted
+    taken: list[IntArray] = []
+    for offer in supply.offers:
+        available = np.full_like(wanted, offer.quota)
+        if offer.pool is not None:
+            vcpus = supply.instance_type.vcpus
+            free = pool_left.setdefault(offer.pool, np.full_like(wanted, offer.pool.vcpus))
+            available = np.minimum(available, free // vcpus)
+            pool_left[offer.pool] = free - np.minimum(left, available) * vcpus
+        here = np.minimum(left, available)
+        taken.append(here)
+        left = left - here
+    return taken, left == 0
 
 
 def _passes(samples: IntArray, workers: IntArray, most: int, batch_rule: BatchRule) -> IntArray:

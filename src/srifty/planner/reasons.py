@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from srifty.core.job import BatchRule, Job
+from srifty.core.offers import Offer, QuotaPool
 from srifty.core.plan import Reason, ReasonKind
-from srifty.planner.evaluate import Candidates
+from srifty.planner.evaluate import Candidates, IntArray
 from srifty.planner.front import pareto_front
 from srifty.planner.supply import TypeSupply
 from srifty.units import format_duration, format_usd
@@ -23,7 +24,8 @@ from srifty.units import format_duration, format_usd
 # How many times the quota is offered when the planner looks for what is missing.
 _MORE_QUOTA = 4
 
-Search = Callable[[Sequence[TypeSupply], BatchRule], Candidates]
+Places = Sequence[Sequence[TypeSupply]]
+Search = Callable[[Places, BatchRule], Candidates]
 
 
 def ceil_duration(seconds: float) -> str:
@@ -39,7 +41,7 @@ def ceil_usd(usd: float) -> str:
 
 
 def no_configuration_reasons(
-    job: Job, supplies: Sequence[TypeSupply], missing_profiles: Sequence[str]
+    job: Job, places: Places, missing_profiles: Sequence[str]
 ) -> tuple[Reason, ...]:
     """Returns why not even one configuration serves the global batch."""
     reasons = [
@@ -50,6 +52,7 @@ def no_configuration_reasons(
         )
         for gpu in missing_profiles
     ]
+    supplies = [supply for place in places for supply in place]
     if not supplies:
         reasons.append(
             Reason(
@@ -78,9 +81,11 @@ def no_configuration_reasons(
     return tuple(reasons)
 
 
-def memory_reasons(job: Job, supplies: Sequence[TypeSupply]) -> tuple[Reason, ...]:
+def memory_reasons(job: Job, places: Places) -> tuple[Reason, ...]:
     """Returns that the global batch exceeds what all GPUs hold in one pass, if it does."""
-    capacity = sum(supply.workers * supply.batches.most for supply in supplies)
+    capacity = max(
+        sum(supply.workers * supply.batches.most for supply in supplies) for supplies in places
+    )
     if capacity >= job.global_batch:
         return ()
     message = (
@@ -96,12 +101,11 @@ def limit_reasons(job: Job, candidates: Candidates) -> tuple[Reason, ...]:
     time_s, usd = candidates.needed_time_s, candidates.needed_usd
     chance = f"{limits.confidence:.0%}" if limits.confidence > 0.5 else "even odds"
     reasons: list[Reason] = []
-    in_time = np.ones(len(candidates), dtype=np.bool_)
-    in_budget = in_time
+    in_time = in_budget = candidates.available
     if limits.deadline_s is not None:
-        in_time = time_s <= limits.deadline_s
+        in_time = in_time & (time_s <= limits.deadline_s)
     if limits.budget_usd is not None:
-        in_budget = usd <= limits.budget_usd
+        in_budget = in_budget & (usd <= limits.budget_usd)
 
     if limits.deadline_s is not None:
         if limits.deadline_s <= job.overheads.launch_s:
@@ -153,7 +157,10 @@ def _both_limits(candidates: Candidates, chance: str) -> list[Reason]:
     """Returns the pair of limits that comes nearest where no single one helps."""
     limits = candidates.job.limits
     time_s, usd = candidates.needed_time_s, candidates.needed_usd
-    front = pareto_front(time_s, usd)
+    usable = candidates.available
+    front = pareto_front(np.where(usable, time_s, np.inf), usd)
+    if not front.size:
+        return []
     deadline_s = limits.deadline_s or math.inf
     budget = limits.budget_usd or math.inf
     excess = np.maximum(time_s[front] / deadline_s, 1) * np.maximum(usd[front] / budget, 1)
@@ -182,41 +189,97 @@ def forecast_reasons(job: Job, candidates: Candidates) -> tuple[Reason, ...]:
     return (Reason(ReasonKind.FORECAST, message, nearest=share),)
 
 
-def more_supply_reasons(
-    job: Job, supplies: Sequence[TypeSupply], search: Search
-) -> tuple[Reason, ...]:
+def reservation_reasons(candidates: Candidates) -> tuple[Reason, ...]:
+    """Returns which reservations end too early for the plans that would use them."""
+    if candidates.available.all():
+        return ()
+    late = np.flatnonzero(~candidates.available)
+    needed_s = float(candidates.needed_time_s[late].min())
+    ends = [o for o in candidates.configs.offers if o.ends_in_s is not None]
+    return tuple(
+        Reason(
+            ReasonKind.RESERVATION,
+            f"The reservation of {offer.instance_type.name} ends in "
+            f"{format_duration(offer.ends_in_s or 0.0)}; plans with it need at least "
+            f"{ceil_duration(needed_s)}.",
+            nearest=needed_s,
+            subject=offer.label,
+        )
+        for offer in ends
+    )
+
+
+def more_supply_reasons(job: Job, places: Places, search: Search) -> tuple[Reason, ...]:
     """Returns which quota, raised alone, would give a plan, and whether other batches would.
 
     Args:
         job: the job.
-        supplies: what can be had.
+        places: what can be had.
         search: looks at all configurations of a supply under a batch rule.
     """
     reasons: list[Reason] = []
-    for index, supply in enumerate(supplies):
-        for market, offer in enumerate(supply.offers):
-            more = list(supply.offers)
-            more[market] = replace(offer, quota=offer.quota * _MORE_QUOTA)
-            wider = list(supplies)
-            wider[index] = replace(supply, offers=tuple(more))
-            found = search(wider, job.batch_rule)
-            rows = np.flatnonzero(found.feasible)
-            if rows.size:
-                position = found.configs.offers.index(more[market])
-                vms = (found.configs.count * (found.configs.offer == position)).sum(axis=1)
-                least = int(vms[rows].min())
-                reasons.append(
-                    Reason(
-                        ReasonKind.QUOTA,
-                        f"A quota of {least} x {offer.label} instead of {offer.quota} would do.",
-                        nearest=float(least),
-                        subject=offer.label,
-                    )
-                )
+    quotas = dict.fromkeys(
+        offer.pool if offer.pool is not None else _OfferQuota(offer.label)
+        for place in places
+        for supply in place
+        for offer in supply.offers
+    )
+    for quota in quotas:
+        found = search(
+            [[_widened(supply, quota) for supply in place] for place in places], job.batch_rule
+        )
+        rows = np.flatnonzero(found.feasible)
+        if rows.size:
+            reasons.append(_quota_reason(found, rows, quota))
     if job.batch_rule is BatchRule.POWER_OF_TWO:
-        found = search(supplies, BatchRule.ANY)
+        found = search(places, BatchRule.ANY)
         if len(found) and found.feasible.any():
             reasons.append(
                 Reason(ReasonKind.BATCH, "Local batches of any size would do: --batches any.")
             )
     return tuple(reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfferQuota:
+    """The quota in VMs of one type and market, wherever it is offered."""
+
+    label: str
+
+
+def _belongs(offer: Offer, quota: QuotaPool | _OfferQuota) -> bool:
+    """Whether an offer is limited by a quota; a widened pool keeps its name."""
+    if isinstance(quota, _OfferQuota):
+        return offer.label == quota.label
+    return offer.pool is not None and offer.pool.name == quota.name
+
+
+def _widened(supply: TypeSupply, quota: QuotaPool | _OfferQuota) -> TypeSupply:
+    """Returns the supply with one quota raised."""
+
+    def widened(offer: Offer) -> Offer:
+        if not _belongs(offer, quota):
+            return offer
+        if isinstance(quota, QuotaPool):
+            return replace(offer, pool=QuotaPool(quota.name, quota.vcpus * _MORE_QUOTA))
+        return replace(offer, quota=offer.quota * _MORE_QUOTA)
+
+    return replace(supply, offers=tuple(widened(offer) for offer in supply.offers))
+
+
+def _quota_reason(found: Candidates, rows: IntArray, quota: QuotaPool | _OfferQuota) -> Reason:
+    """Returns how much of a quota the most modest feasible row uses."""
+    configs = found.configs
+    in_vcpus = isinstance(quota, QuotaPool)
+    weight = np.array(
+        [
+            (o.instance_type.vcpus if in_vcpus else 1) if _belongs(o, quota) else 0
+            for o in configs.offers
+        ]
+    )
+    needed = int((configs.count * weight[configs.offer]).sum(axis=1)[rows].min())
+    if isinstance(quota, QuotaPool):
+        message = f"A quota of {needed} vCPUs for {quota.name} instead of {quota.vcpus} would do."
+        return Reason(ReasonKind.QUOTA, message, nearest=float(needed), subject=quota.name)
+    message = f"A quota of {needed} x {quota.label} would do."
+    return Reason(ReasonKind.QUOTA, message, nearest=float(needed), subject=quota.label)

@@ -26,7 +26,7 @@ class BatchRange:
 
 @dataclass(frozen=True)
 class TypeSupply:
-    """All that can be had of one instance type.
+    """All that can be had of one instance type in one place.
 
     Attributes:
         instance_type: the VM shape.
@@ -41,12 +41,19 @@ class TypeSupply:
     @property
     def vms(self) -> int:
         """VMs that can be had in all markets together."""
-        return sum(offer.quota for offer in self.offers)
+        return sum(most_vms(offer) for offer in self.offers)
 
     @property
     def workers(self) -> int:
         """GPUs of all those VMs."""
         return self.vms * self.instance_type.gpus
+
+
+def most_vms(offer: Offer) -> int:
+    """Returns how many VMs of an offer can be had, its quotas in VMs and in vCPUs considered."""
+    if offer.pool is None:
+        return offer.quota
+    return min(offer.quota, offer.pool.vcpus // offer.instance_type.vcpus)
 
 
 def supplies_of(
@@ -60,7 +67,7 @@ def supplies_of(
     """
     by_type: dict[InstanceType, list[Offer]] = {}
     for offer in offers:
-        if offer.quota > 0 and offer.instance_type.gpu in ranges:
+        if most_vms(offer) > 0 and offer.instance_type.gpu in ranges:
             by_type.setdefault(offer.instance_type, []).append(offer)
     return tuple(
         TypeSupply(
@@ -69,4 +76,46 @@ def supplies_of(
             ranges[kind.gpu],
         )
         for kind, own in by_type.items()
+    )
+
+
+def places_of(offers: Sequence[Offer], *, allow_cross_zone: bool) -> tuple[tuple[Offer, ...], ...]:
+    """Returns the offers of each place in which a job could run, none of them dominated.
+
+    A place is one zone, with the offers that hold for its whole region; or a whole region, where
+    crossing zones is allowed; or the machines that the user owns. A zone that another one matches
+    or beats in each price and quota is left out.
+    """
+    regions: dict[str, list[Offer]] = {}
+    for offer in offers:
+        regions.setdefault(offer.location.region, []).append(offer)
+    places: list[tuple[Offer, ...]] = []
+    for own in regions.values():
+        zones = list(dict.fromkeys(o.location.zone for o in own if o.location.zone is not None))
+        if allow_cross_zone or not zones:
+            places.append(tuple(own))
+            continue
+        candidates = [tuple(o for o in own if o.location.zone in (zone, None)) for zone in zones]
+        kept: list[tuple[Offer, ...]] = []
+        for index, place in enumerate(candidates):
+            others = kept + candidates[index + 1 :]
+            if not any(_dominates(other, place) for other in others):
+                kept.append(place)
+        places += kept
+    return tuple(places)
+
+
+def _dominates(better: Sequence[Offer], worse: Sequence[Offer]) -> bool:
+    """Whether each offer of `worse` has a match in `better`: no dearer, in no smaller quota."""
+    return all(
+        any(
+            b.instance_type == w.instance_type
+            and b.market == w.market
+            and b.usd_per_hour <= w.usd_per_hour
+            and b.quota >= w.quota
+            and b.pool == w.pool
+            and b.ends_in_s == w.ends_in_s
+            for b in better
+        )
+        for w in worse
     )

@@ -41,6 +41,7 @@ class JobTable:
         usd_per_hour: (R,) price of an hour, extras included.
         least_billed_s: (R,) seconds that are billed at least.
         fixed_usd: (R,) dollars that do not depend on the time: traffic between zones.
+        available_s: (R,) seconds until a reservation that is used ends; infinite without one.
         time_limit_s: (R,) the time within which all limits hold; −inf where the budget does not
             even pay for the least bill.
     """
@@ -51,6 +52,7 @@ class JobTable:
     usd_per_hour: FloatArray
     least_billed_s: FloatArray
     fixed_usd: FloatArray
+    available_s: FloatArray
     time_limit_s: FloatArray
 
     def __len__(self) -> int:
@@ -65,6 +67,7 @@ class JobTable:
             self.usd_per_hour[rows],
             self.least_billed_s[rows],
             self.fixed_usd[rows],
+            self.available_s[rows],
             self.time_limit_s[rows],
         )
 
@@ -108,6 +111,7 @@ class JobTable:
                 *(float(c[0]) for c in costs),
             ),
             success_probability=float(one.success_probability[0]),
+            traffic_usd=float(one.fixed_usd[0]),
         )
 
 
@@ -136,9 +140,12 @@ def forecast_jobs(job: Job, configs: ConfigTable, iterations: ForecastTable) -> 
         paid_s = np.where(usd_per_hour > 0, paid_s, np.where(fixed_usd > 0, paid_s, np.inf))
         affordable_s = np.where(paid_s >= least_billed_s, launch_s + paid_s, -np.inf)
     ends_s = [np.inf if o.ends_in_s is None else o.ends_in_s for o in configs.offers]
+    available_s = _least(configs, ends_s)
     deadline_s = np.inf if job.limits.deadline_s is None else job.limits.deadline_s
-    limit_s = np.minimum(affordable_s, np.minimum(_least(configs, ends_s), deadline_s))
-    return JobTable(launch_s, mean_s, std_s, usd_per_hour, least_billed_s, fixed_usd, limit_s)
+    limit_s = np.minimum(affordable_s, np.minimum(available_s, deadline_s))
+    return JobTable(
+        launch_s, mean_s, std_s, usd_per_hour, least_billed_s, fixed_usd, available_s, limit_s
+    )
 
 
 def _least(
