@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median
 
 from srifty.catalog.builtin import Price, builtin_instance_types, builtin_prices
 from srifty.core.hardware import InstanceType
@@ -37,11 +38,7 @@ def resolve(request: SupplyRequest) -> Resolved:
         InputError: unknown instance types, or a type without any price; all are reported together.
     """
     known = builtin_instance_types() | {kind.name: kind for kind in request.declared}
-    listed = {
-        (price.instance_type, price.market): price
-        for price in builtin_prices()
-        if price.region == request.region
-    }
+    listed = _listed(request.region)
     location = Location(request.region)
     problems = [
         Problem(f"offers.prices.{name}", _unknown(name, known))
@@ -78,6 +75,18 @@ def resolve(request: SupplyRequest) -> Resolved:
     if problems:
         raise InputError(problems)
     return Resolved(tuple(offers), tuple(notes) + _price_notes(offers))
+
+
+def _listed(region: str) -> dict[tuple[str, Market], Price]:
+    """Returns one built-in price per type and market: the region's, or the median of its zones."""
+    groups: dict[tuple[str, Market], list[Price]] = {}
+    for price in builtin_prices():
+        if price.region == region:
+            groups.setdefault((price.instance_type, price.market), []).append(price)
+    return {
+        key: replace(prices[0], zone=None, usd_per_hour=median(p.usd_per_hour for p in prices))
+        for key, prices in groups.items()
+    }
 
 
 def _offers_of(
