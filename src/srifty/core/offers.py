@@ -38,10 +38,10 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class QuotaPool:
-    """A quota in vCPUs that several instance types of one market share.
+    """A quota in vCPUs that several offers share: types of one family, or zones of one region.
 
     Attributes:
-        name: such as `spot G`.
+        name: such as `spot G`, for people.
         vcpus: vCPUs that may run at a time.
     """
 
@@ -64,7 +64,7 @@ class Offer:
         quota: how many VMs can be had at most.
         price_source: where the price comes from.
         price_date: ISO date or time of the price, or a part of it; None where the user gave it.
-        pool: the quota in vCPUs that it shares with other offers, if any.
+        pools: the quotas in vCPUs that it shares with other offers.
         ends_in_s: seconds from now until it can no longer be used (a reservation); None: no end.
         billing: how it is billed.
     """
@@ -76,7 +76,7 @@ class Offer:
     quota: int
     price_source: str = ""
     price_date: str | None = None
-    pool: QuotaPool | None = None
+    pools: tuple[QuotaPool, ...] = ()
     ends_in_s: float | None = None
     billing: BillingRule = PER_SECOND
 

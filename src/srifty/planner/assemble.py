@@ -63,7 +63,7 @@ def assemble(supplies: Sequence[TypeSupply], splits: Splits, batch_rule: BatchRu
 def _type_orders(supplies: Sequence[TypeSupply]) -> list[list[int]]:
     """Returns the orders in which types take their VMs: one, unless they share a pool."""
     types = list(range(len(supplies)))
-    pools = [{o.pool for o in supply.offers if o.pool is not None} for supply in supplies]
+    pools = [{pool for offer in supply.offers for pool in offer.pools} for supply in supplies]
     shared = any(pools[a] & pools[b] for a in types for b in types if a < b)
     if not shared:
         return [types]
@@ -129,16 +129,17 @@ def _take_vms(
         wanted: (R,) VMs.
         pool_left: (R,) vCPUs left in each pool; what is taken is subtracted.
     """
+    vcpus = supply.instance_type.vcpus
     left = wanted
     taken: list[IntArray] = []
     for offer in supply.offers:
         available = np.full_like(wanted, offer.quota)
-        if offer.pool is not None:
-            vcpus = supply.instance_type.vcpus
-            free = pool_left.setdefault(offer.pool, np.full_like(wanted, offer.pool.vcpus))
+        for pool in offer.pools:
+            free = pool_left.setdefault(pool, np.full_like(wanted, pool.vcpus))
             available = np.minimum(available, free // vcpus)
-            pool_left[offer.pool] = free - np.minimum(left, available) * vcpus
         here = np.minimum(left, available)
+        for pool in offer.pools:
+            pool_left[pool] = pool_left[pool] - here * vcpus
         taken.append(here)
         left = left - here
     return taken, left == 0

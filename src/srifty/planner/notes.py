@@ -33,6 +33,7 @@ def plan_warnings(job: Job, plan: Plan, ranges: Mapping[str, BatchRange]) -> tup
         *_burst(plan, offers),
         *_zones(job, plan, offers),
         *_reservations(plan, offers),
+        *_quotas(plan),
     )
 
 
@@ -100,3 +101,16 @@ def _reservations(plan: Plan, offers: Sequence[Offer]) -> list[str]:
         for offer in dict.fromkeys(offers)
         if offer.ends_in_s is not None and offer.ends_in_s > plan.forecast.time_s.mean
     ]
+
+
+def _quotas(plan: Plan) -> list[str]:
+    """Returns which shared quotas the plan uses up: not one VM more would fit."""
+    sentences: list[str] = []
+    pools = dict.fromkeys(pool for group in plan.config.groups for pool in group.offer.pools)
+    for pool in pools:
+        groups = [group for group in plan.config.groups if pool in group.offer.pools]
+        used = sum(group.count * group.offer.instance_type.vcpus for group in groups)
+        least = min(group.offer.instance_type.vcpus for group in groups)
+        if pool.vcpus - used < least:
+            sentences.append(f"The quota {pool.name} is used up: {used} of {pool.vcpus} vCPUs.")
+    return sentences

@@ -218,11 +218,11 @@ def more_supply_reasons(job: Job, places: Places, search: Search) -> tuple[Reaso
         search: looks at all configurations of a supply under a batch rule.
     """
     reasons: list[Reason] = []
+    offers = [offer for place in places for supply in place for offer in supply.offers]
     quotas = dict.fromkeys(
-        offer.pool if offer.pool is not None else _OfferQuota(offer.label)
-        for place in places
-        for supply in place
-        for offer in supply.offers
+        quota
+        for offer in offers
+        for quota in (*offer.pools, *(() if offer.pools else (_OfferQuota(offer.label),)))
     )
     for quota in quotas:
         found = search(
@@ -251,7 +251,7 @@ def _belongs(offer: Offer, quota: QuotaPool | _OfferQuota) -> bool:
     """Whether an offer is limited by a quota; a widened pool keeps its name."""
     if isinstance(quota, _OfferQuota):
         return offer.label == quota.label
-    return offer.pool is not None and offer.pool.name == quota.name
+    return any(pool.name == quota.name for pool in offer.pools)
 
 
 def _widened(supply: TypeSupply, quota: QuotaPool | _OfferQuota) -> TypeSupply:
@@ -260,9 +260,13 @@ def _widened(supply: TypeSupply, quota: QuotaPool | _OfferQuota) -> TypeSupply:
     def widened(offer: Offer) -> Offer:
         if not _belongs(offer, quota):
             return offer
-        if isinstance(quota, QuotaPool):
-            return replace(offer, pool=QuotaPool(quota.name, quota.vcpus * _MORE_QUOTA))
-        return replace(offer, quota=offer.quota * _MORE_QUOTA)
+        if isinstance(quota, _OfferQuota):
+            return replace(offer, quota=offer.quota * _MORE_QUOTA)
+        pools = tuple(
+            QuotaPool(pool.name, pool.vcpus * (_MORE_QUOTA if pool == quota else 1))
+            for pool in offer.pools
+        )
+        return replace(offer, pools=pools)
 
     return replace(supply, offers=tuple(widened(offer) for offer in supply.offers))
 

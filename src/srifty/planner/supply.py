@@ -51,9 +51,8 @@ class TypeSupply:
 
 def most_vms(offer: Offer) -> int:
     """Returns how many VMs of an offer can be had, its quotas in VMs and in vCPUs considered."""
-    if offer.pool is None:
-        return offer.quota
-    return min(offer.quota, offer.pool.vcpus // offer.instance_type.vcpus)
+    by_pool = (pool.vcpus // offer.instance_type.vcpus for pool in offer.pools)
+    return min((offer.quota, *by_pool))
 
 
 def supplies_of(
@@ -113,7 +112,7 @@ def _dominates(better: Sequence[Offer], worse: Sequence[Offer]) -> bool:
             and b.market == w.market
             and b.usd_per_hour <= w.usd_per_hour
             and b.quota >= w.quota
-            and b.pool == w.pool
+            and b.pools == w.pools
             and b.ends_in_s == w.ends_in_s
             for b in better
         )
