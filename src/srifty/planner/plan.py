@@ -29,6 +29,9 @@ from srifty.units import format_duration
 
 MethodName = Literal["exhaustive"]
 
+# Odds below which two hopeless plans are told apart by how far they miss, not by their odds: there,
+# the plan with the widest spread would win.
+_HOPEFUL = 0.01
 # Configurations that are looked at to find out which other quota would give a plan.
 _HINT_ROWS = 5_000
 
@@ -180,7 +183,7 @@ def _limit_reasons(
     return (
         *limit_reasons(job, found),
         *memory_reasons(job, supplies),
-        *forecast_reasons(job, found),
+        *forecast_reasons(job, found, _nearest_row(found)),
         *more_supply_reasons(job, supplies, search),
     )
 
@@ -196,7 +199,7 @@ def _bill_assumptions(job: Job, offers: Sequence[Offer]) -> tuple[str, ...]:
 def _nearest_row(found: Candidates) -> int:
     """Returns the row most likely to meet the limits; among hopeless ones the least excessive."""
     odds = found.jobs.success_probability
-    if odds.max() > 1e-6:
+    if odds.max() >= _HOPEFUL:
         return int(odds.argmax())
     limits = found.job.limits
     excess = np.ones(len(found))
