@@ -35,7 +35,8 @@ def resolve(request: SupplyRequest) -> Resolved:
     is never silently offered in another market.
 
     Raises:
-        InputError: unknown instance types, or a type without any price; all are reported together.
+        InputError: unknown instance types, a type without any price, or no offer at all; all are
+            reported together.
     """
     known = builtin_instance_types() | {kind.name: kind for kind in request.declared}
     listed = _listed(request.region)
@@ -47,6 +48,8 @@ def resolve(request: SupplyRequest) -> Resolved:
     ]
     offers: list[Offer] = []
     notes: list[str] = []
+    unasked: list[Problem] = []
+    asked = ", ".join(request.markets)
     for name in dict.fromkeys(entry.instance_type for entry in request.quota):
         kind = known.get(name)
         if kind is None:
@@ -67,13 +70,22 @@ def resolve(request: SupplyRequest) -> Resolved:
                     f"offers.prices: {{{name}: {{{missing[0]}: 1.23}}}}",
                 )
             )
+        elif not found:
+            unasked.append(
+                Problem(
+                    f"offers.quota.{name}",
+                    f"has a quota in other markets than offers.markets ({asked}) alone: not "
+                    "offered.",
+                )
+            )
         elif missing:
             notes.append(
                 f"{name} has no {' or '.join(missing)} price in {request.region}: not offered "
                 "there."
             )
-    if problems:
-        raise InputError(problems)
+    if problems or not offers:
+        raise InputError([*problems, *unasked])
+    notes += map(str, unasked)
     return Resolved(tuple(offers), tuple(notes) + _price_notes(offers))
 
 

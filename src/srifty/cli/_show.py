@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -15,13 +16,14 @@ from srifty.core.notation import format_config
 from srifty.core.plan import Plan, PlanResult
 from srifty.units import format_duration, format_usd
 
-# The widest table that is shown without a terminal to ask.
-_PIPE_WIDTH = 120
+# Without a terminal, tables are as wide as they need: no configuration is cut short.
+_PIPE_WIDTH = 1000
 
 
 def console_for_results() -> Console:
-    """Returns the console for standard output; plain text into pipes, NO_COLOR respected."""
-    console = Console(highlight=False, soft_wrap=True)
+    """Returns the console for standard output; plain text into pipes and under NO_COLOR."""
+    plain = bool(os.environ.get("NO_COLOR"))  # rich alone would keep bold and dim
+    console = Console(highlight=False, soft_wrap=True, color_system=None if plain else "auto")
     if not console.is_terminal:
         console.width = _PIPE_WIDTH
     return console
@@ -101,9 +103,15 @@ def _promise(job: Job, forecast: JobForecast) -> str:
         limits.append(f"the budget ({format_usd(job.limits.budget_usd)})")
     if not limits:
         return f"{line} (90 %: {format_duration(time_s.p90)}, {format_usd(cost.p90)})."
-    odds = forecast.success_probability
-    shown = f"{odds:.0%}" if 0.005 <= odds <= 0.995 else (">99%" if odds > 0.5 else "<1%")
-    return f"{line}, with {shown} within {' and '.join(limits)}."
+    odds = _odds(forecast.success_probability)
+    return f"{line}, with {odds} within {' and '.join(limits)}."
+
+
+def _odds(probability: float) -> str:
+    """Returns a probability in whole percent; a forecast is never quite certain."""
+    if probability > 0.995:
+        return ">99%"
+    return "<1%" if probability < 0.005 else f"{probability:.0%}"
 
 
 def show_forecast(console: Console, config: ClusterConfig, forecast: JobForecast) -> None:
@@ -172,7 +180,8 @@ def _thin(
 def _plan_table(plans: Sequence[Plan], marks: dict[int, str]) -> Table:
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for heading in ("", "time", "90 %", "cost", "within limits", "configuration"):
-        table.add_column(heading, justify="left" if heading == "configuration" else "right")
+        last = heading == "configuration"
+        table.add_column(heading, justify="left" if last else "right", overflow="fold")
     for index, plan in enumerate(plans):
         forecast = plan.forecast
         table.add_row(
@@ -180,7 +189,7 @@ def _plan_table(plans: Sequence[Plan], marks: dict[int, str]) -> Table:
             format_duration(forecast.time_s.mean),
             format_duration(forecast.time_s.p90),
             format_usd(forecast.cost_usd.mean),
-            f"{forecast.success_probability:.0%}",
+            _odds(forecast.success_probability),
             Text(format_config(plan.config)),
         )
     return table

@@ -15,6 +15,7 @@ from srifty.errors import InputError
 from srifty.files import JobFile, read_job
 from srifty.planner import BatchRange
 from srifty.simulator import Simulator
+from srifty.units import format_bytes
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,14 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
     except InputError as error:
         raise InputError(error.problems, error.source or str(path)) from None
     gpus = {offer.instance_type.gpu: offer.instance_type for offer in catalog.offers}
-    profiles = tuple(
-        _within_memory(profile, min_memory_bytes(catalog, profile.gpu))
-        for profile in file.job.profiles
-        if profile.gpu in gpus
-    )
+    try:
+        profiles = tuple(
+            _within_memory(profile, min_memory_bytes(catalog, profile.gpu))
+            for profile in file.job.profiles
+            if profile.gpu in gpus
+        )
+    except InputError as error:
+        raise InputError(error.problems, str(path)) from None
     if not profiles:
         wanted = ", ".join(sorted(gpus)) or "none"
         have = ", ".join(sorted(profile.gpu for profile in file.job.profiles))
@@ -86,11 +90,20 @@ def min_memory_bytes(catalog: Resolved, gpu: str) -> int:
 
 
 def _within_memory(profile: WorkloadProfile, memory_bytes: int) -> WorkloadProfile:
-    """Returns the profile without batches whose measured peak exceeds the offered GPU's memory."""
-    fitting = [b for b, peak in profile.peak_memory_bytes.items() if peak <= memory_bytes]
-    if not profile.peak_memory_bytes or not fitting:
+    """Returns the profile without batches whose measured peak exceeds the offered GPU's memory.
+
+    Raises:
+        InputError: not even the smallest batch fits.
+    """
+    peaks = profile.peak_memory_bytes
+    too_large = min((batch for batch, peak in peaks.items() if peak > memory_bytes), default=None)
+    if too_large is None or profile.max_batch < too_large:
         return profile
-    too_large = [b for b, peak in profile.peak_memory_bytes.items() if peak > memory_bytes]
-    if not too_large or profile.max_batch < min(too_large):
-        return profile
-    return replace(profile, max_batch=max(max(fitting), profile.min_batch))
+    most = max((batch for batch in peaks if batch < too_large), default=too_large - 1)
+    if most < profile.min_batch:
+        raise InputError(
+            f"{profile.workload} does not fit on {profile.gpu}: {too_large} samples need "
+            f"{format_bytes(peaks[too_large])}, an offered GPU has {format_bytes(memory_bytes)}; "
+            "take its types out of offers.quota"
+        )
+    return replace(profile, max_batch=most)

@@ -22,6 +22,7 @@ app = typer.Typer(
     help="Measure how well the models predict measurements of yours.",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    add_completion=False,
     no_args_is_help=True,
 )
 

@@ -10,7 +10,7 @@ import typer
 
 from srifty.errors import InputError
 
-app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
 
 
 @app.command(epilog="Example: srifty init -o job.yaml")

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a fault of ours, 2 bad input, 3 no feasible plan, 130 Ctrl
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import Annotated, Any
@@ -78,6 +79,9 @@ def _root(  # pyright: ignore[reportUnusedFunction] - typer calls it
 
 def main() -> None:
     """Runs the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal or pipe that has no "±" gets a "?"
+            stream.reconfigure(errors="replace")
     try:
         get_command(app)(prog_name="srifty")
     except InputError as error:

@@ -20,7 +20,7 @@ from srifty.planner import plan
 
 EXIT_NO_PLAN = 3
 
-app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
 
 
 class Method(StrEnum):
@@ -71,7 +71,10 @@ def plan_command(
     bench = open_job(job_path, changes or ())
     job = bench.job
     if confidence is not None:
-        job = replace(job, limits=replace(job.limits, confidence=confidence))
+        try:
+            job = replace(job, limits=replace(job.limits, confidence=confidence))
+        except InputError as error:
+            raise InputError(error.problems, "--confidence") from None
     job = replace(
         job,
         objective=minimize or job.objective,

@@ -18,7 +18,7 @@ from srifty.core.notation import parse_config
 from srifty.errors import InputError, NotationError, Problem
 from srifty.simulator import ConfigTable, chrome_trace, forecast_jobs, timeline_of
 
-app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
 
 
 @app.command(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from srifty.errors import InputError
+
+# Beyond these no figure of ours makes sense, and within them no sum or product overflows.
+MOST_ITEMS = 10**9
+MOST_BYTES = 10**15
+_LEAST = 1e-18
+_MOST = 1e18
 
 
 def require(condition: bool, message: str) -> None:
@@ -14,22 +18,27 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_positive(name: str, value: float) -> None:
-    """Raises `InputError` unless `value` is finite and above zero."""
-    require(math.isfinite(value) and value > 0, f"{name} must be above 0, not {value!r}")
+    """Raises `InputError` unless `value` is above zero, and neither minute nor enormous."""
+    require(value > 0, f"{name} must be above 0, not {value!r}")
+    require(
+        _LEAST <= value <= _MOST, f"{name} must lie between {_LEAST} and {_MOST}, not {value!r}"
+    )
 
 
 def require_not_negative(name: str, value: float) -> None:
-    """Raises `InputError` unless `value` is finite and at least zero."""
-    require(math.isfinite(value) and value >= 0, f"{name} must be 0 or more, not {value!r}")
+    """Raises `InputError` unless `value` is at least zero, and not enormous."""
+    require(value >= 0, f"{name} must be 0 or more, not {value!r}")
+    require(value <= _MOST, f"{name} must be at most {_MOST}, not {value!r}")
 
 
-def require_count(name: str, value: int, *, least: int = 1) -> None:
-    """Raises `InputError` unless `value` is an integer of at least `least`."""
+def require_count(name: str, value: int, *, least: int = 1, most: int = MOST_ITEMS) -> None:
+    """Raises `InputError` unless `value` is an integer from `least` to `most`."""
     whole = isinstance(value, int) and not isinstance(value, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
     require(
         whole and value >= least,
         f"{name} must be a whole number of at least {least}, not {value!r}",
     )
+    require(value <= most, f"{name} must be at most {most:,}, not {value!r}")
 
 
 def require_fraction(name: str, value: float) -> None:

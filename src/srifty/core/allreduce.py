@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srifty.core._checks import require, require_count, require_positive
+from srifty.core._checks import MOST_BYTES, require, require_count, require_positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class AllreduceSample:
     def __post_init__(self) -> None:
         require_count("vms", self.vms)
         require_count("world_size", self.world_size, least=2)
-        require_count("size_bytes", self.size_bytes)
+        require_count("size_bytes", self.size_bytes, most=MOST_BYTES)
         require_positive("time_s", self.time_s)
         require(
             self.vms <= self.world_size,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srifty.core._checks import require, require_count, require_positive
+from srifty.core._checks import MOST_BYTES, require, require_count, require_positive
 from srifty.units import GIB
 
 _FORBIDDEN_IN_NAMES = frozenset("@():, \t\n")
@@ -32,7 +32,7 @@ class GpuModel:
 
     def __post_init__(self) -> None:
         require(bool(self.name), "a GPU model needs a name")
-        require_count("memory_bytes", self.memory_bytes)
+        require_count("memory_bytes", self.memory_bytes, most=MOST_BYTES)
         require_positive("memory_bytes_per_s", self.memory_bytes_per_s)
         require("fp32" in self.peak_flops, "peak_flops needs an entry for fp32")
         for precision, flops in self.peak_flops.items():
@@ -84,7 +84,7 @@ class InstanceType:
         )
         require_count(f"{self.name}: gpus", self.gpus)
         require_count(f"{self.name}: vcpus", self.vcpus)
-        require_count(f"{self.name}: gpu_memory_bytes", self.gpu_memory_bytes)
+        require_count(f"{self.name}: gpu_memory_bytes", self.gpu_memory_bytes, most=MOST_BYTES)
         require_positive(f"{self.name}: rated_gbit_per_s", self.rated_gbit_per_s)
         if self.burst_gbit_per_s is not None:
             require_positive(f"{self.name}: burst_gbit_per_s", self.burst_gbit_per_s)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from srifty.core._checks import (
+    MOST_BYTES,
     require,
     require_count,
     require_not_negative,
@@ -124,8 +125,8 @@ class GradientSync:
     sharing: Sharing = Sharing.SLOTS
 
     def __post_init__(self) -> None:
-        require_count("gradient_sync: bucket", self.bucket_bytes)
-        require_count("gradient_sync: first bucket", self.first_bucket_bytes)
+        require_count("gradient_sync: bucket", self.bucket_bytes, most=MOST_BYTES)
+        require_count("gradient_sync: first bucket", self.first_bucket_bytes, most=MOST_BYTES)
         if self.slots is not None:
             require_count("gradient_sync: slots", self.slots)
 

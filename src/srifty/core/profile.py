@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from srifty.core._checks import (
+    MOST_BYTES,
     require,
     require_count,
     require_fraction,
@@ -60,6 +62,8 @@ class BatchLatency:
             value = getattr(self, name)
             if value is not None:
                 require_not_negative(f"{where}: {name}", value)
+        if self.steps is not None:
+            require_count(f"{where}: steps", self.steps)
 
     @property
     def is_split(self) -> bool:
@@ -91,7 +95,7 @@ class Gradient:
     ready: float
 
     def __post_init__(self) -> None:
-        require_count(f"gradient {self.name!r}: bytes", self.bytes)
+        require_count(f"gradient {self.name!r}: bytes", self.bytes, most=MOST_BYTES)
         require_fraction(f"gradient {self.name!r}: ready", self.ready)
 
 
@@ -108,11 +112,12 @@ class GradientSchedule:
     estimated: bool = False
 
     def __post_init__(self) -> None:
-        ready = [gradient.ready for gradient in self.gradients]
-        require(
-            ready == sorted(ready),
-            "gradients must stand in order of readiness (`ready` never falls)",
-        )
+        for before, after in pairwise(self.gradients):
+            require(
+                before.ready <= after.ready,
+                f"gradients must stand in order of readiness, but {after.name!r} ({after.ready}) "
+                f"follows {before.name!r} ({before.ready})",
+            )
 
     @property
     def total_bytes(self) -> int:
@@ -139,7 +144,7 @@ class Layer:
     def __post_init__(self) -> None:
         require_not_negative(f"layer {self.name!r}: flops", self.flops)
         require_not_negative(f"layer {self.name!r}: bytes", self.bytes)
-        require_count(f"layer {self.name!r}: parameters", self.parameters, least=0)
+        require_count(f"layer {self.name!r}: parameters", self.parameters, least=0, most=MOST_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +217,12 @@ class WorkloadProfile:
         require(bool(self.workload), "a profile needs the workload's name")
         require(bool(self.gpu), "a profile needs the GPU's name")
         require(bool(self.latencies), "a profile needs at least one latency")
-        batches = [latency.batch for latency in self.latencies]
-        require(
-            batches == sorted(set(batches)), "latencies must stand by ascending batch, each once"
-        )
+        for before, after in pairwise(self.latencies):
+            require(
+                before.batch < after.batch,
+                "latencies must stand by ascending batch, each once, but batch "
+                f"{after.batch} follows {before.batch}",
+            )
         split = {latency.is_split for latency in self.latencies}
         require(
             len(split) == 1,
@@ -233,6 +240,8 @@ class WorkloadProfile:
             require_fraction("interval_fraction", self.interval_fraction)
         if self.input_samples_per_s_per_vcpu is not None:
             require_positive("input_samples_per_s_per_vcpu", self.input_samples_per_s_per_vcpu)
+        if self.compile_s is not None:
+            require_not_negative("compile_s", self.compile_s)
 
     @property
     def is_split(self) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import yaml
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationError
 
+from srifty.core._checks import MOST_BYTES, MOST_ITEMS
 from srifty.core.hardware import InstanceType
 from srifty.core.job import (
     BatchRule,
@@ -27,12 +28,23 @@ from srifty.core.offers import Market
 from srifty.core.profile import WorkloadProfile
 from srifty.core.supply import PriceEntry, QuotaEntry, SupplyRequest
 from srifty.errors import InputError, Problem
-from srifty.files._reading import FileModel, problems_of, raise_problems, read_text
+from srifty.files._reading import (
+    Count,
+    FileModel,
+    Name,
+    problems_of,
+    raise_problems,
+    read_count,
+    read_text,
+    shown,
+)
 from srifty.files.profile_file import builtin_profiles, read_profile
 from srifty.units import GIB, MIB, parse_duration_s
 
 _KIND = "job file (JOB.yaml)"
 _BUILTIN = "builtin:"
+_MOST_USD = 1e9
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -55,19 +67,27 @@ class JobFile:
 def _duration(value: Any) -> float:
     if isinstance(value, str):
         return parse_duration_s(value)
-    raise ValueError(f"must be a duration with a unit, such as 500s, 90m or 6h, not {value!r}")
+    raise ValueError(f"must be a duration with a unit, such as 500s, 90m or 6h, not {shown(value)}")
 
 
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"must be a whole number of at least 1, not {value!r}")
-    return value
+def _limit(value: Any) -> float:
+    seconds = _duration(value)
+    if seconds <= 0:
+        raise ValueError(f"must be above 0s, not {shown(value)}")
+    return seconds
 
 
 def _mapping_of_counts(value: dict[Any, Any], *keys: str) -> dict[str, int]:
-    if sorted(map(str, value)) != sorted(keys):
-        raise ValueError(f"must have the keys {' and '.join(keys)}, not {value!r}")
-    return {key: _count(value[key]) for key in keys}
+    if set(value) != set(keys):
+        raise ValueError(f"must have the keys {' and '.join(keys)}, not {shown(value)}")
+    return {key: _count_at(key, value[key]) for key in keys}
+
+
+def _count_at(key: str, value: Any) -> int:
+    try:
+        return read_count(value)
+    except ValueError as error:
+        raise ValueError(f"{key} {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +98,7 @@ class _GlobalBatch:
 
 def _global_batch(value: Any) -> _GlobalBatch:
     if isinstance(value, int) and not isinstance(value, bool):
-        return _GlobalBatch(_count(value), None)
+        return _GlobalBatch(read_count(value), None)
     if isinstance(value, dict) and "sequences" in value:
         counts = _mapping_of_counts(cast("dict[Any, Any]", value), "sequences", "seq_len")
         return _GlobalBatch(counts["sequences"], counts["seq_len"])
@@ -86,14 +106,16 @@ def _global_batch(value: Any) -> _GlobalBatch:
         counts = _mapping_of_counts(cast("dict[Any, Any]", value), "tokens", "seq_len")
         sequences, rest = divmod(counts["tokens"], counts["seq_len"])
         if rest or not sequences:
+            length = counts["seq_len"]
+            near = " or ".join(str(n * length) for n in (sequences, sequences + 1) if n)
             raise ValueError(
-                f"{counts['tokens']} tokens are no whole number of sequences of "
-                f"{counts['seq_len']} tokens"
+                f"{counts['tokens']} tokens are no whole number of sequences of {length} tokens; "
+                f"write {near}"
             )
         return _GlobalBatch(sequences, counts["seq_len"])
     raise ValueError(
         "must be a number of samples, {sequences: N, seq_len: L} or {tokens: N, seq_len: L}, "
-        f"not {value!r}"
+        f"not {shown(value)}"
     )
 
 
@@ -102,7 +124,7 @@ def _workloads(value: Any) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ValueError(
             "must be a profile file, a list of them (one per GPU type), or builtin:NAME, "
-            f"not {value!r}"
+            f"not {shown(value)}"
         )
     return tuple(cast("list[str]", names))
 
@@ -111,61 +133,85 @@ def _slots(value: Any) -> int | None:
     if value == "unlimited":
         return None
     try:
-        return _count(value)
+        return read_count(value)
     except ValueError:
         raise ValueError(
-            f"must be a number of concurrent transfers (1 NCCL, 2 gloo) or unlimited, not {value!r}"
+            "must be a number of concurrent transfers (1 NCCL, 2 gloo) or unlimited, "
+            f"not {shown(value)}"
         ) from None
 
 
 def _every(value: Any) -> int | None:
-    return None if value == "auto" else _count(value)
+    return None if value == "auto" else read_count(value)
 
 
-def _quota(value: Any) -> tuple[QuotaEntry, ...]:
-    entries: list[QuotaEntry] = []
+def _some_types(value: Any) -> Any:
     if not isinstance(value, dict) or not value:
         raise ValueError(
-            f"must map instance types to numbers of VMs, such as {{p3.8xlarge: 2}}, not {value!r}"
+            "must map instance types to numbers of VMs, such as {p3.8xlarge: 2}, "
+            f"not {shown(value)}"
         )
-    for name, amount in cast("dict[Any, Any]", value).items():
-        by_market: dict[Any, Any]
-        by_market = cast("dict[Any, Any]", amount) if isinstance(amount, dict) else {None: amount}
-        for market, vms in by_market.items():
-            if isinstance(vms, bool) or not isinstance(vms, int) or vms < 0:
-                raise ValueError(
-                    f"{name}: must be a number of VMs (0 or more) or a mapping of markets to "
-                    f"numbers, not {vms!r}"
-                )
-            entries.append(QuotaEntry(str(name), None if market is None else _market(market), vms))
-    return tuple(entries)
+    return cast("dict[Any, Any]", value)
 
 
-def _prices(value: Any) -> tuple[PriceEntry, ...]:
-    entries: list[PriceEntry] = []
-    if not isinstance(value, dict):
-        raise ValueError("must map instance types to prices, such as {p3.8xlarge: {spot: 3.67}}")
-    for name, by_market in cast("dict[Any, Any]", value).items():
-        if not isinstance(by_market, dict):
-            raise ValueError(f"{name}: must map markets to USD per hour, such as {{spot: 3.67}}")
-        for market, price in cast("dict[Any, Any]", by_market).items():
-            if isinstance(price, bool) or not isinstance(price, int | float):
-                raise ValueError(f"{name}.{market}: must be USD per hour, not {price!r}")
-            try:
-                entries.append(PriceEntry(str(name), _market(market), float(price)))
-            except InputError as error:
-                raise ValueError(f"{name}.{market}: {error}") from None
-    return tuple(entries)
+def _quota(value: Any) -> dict[Market | None, int]:
+    if isinstance(value, dict) and value:
+        return {**_by_market(cast("dict[Any, Any]", value), _vms)}
+    return {None: _vms(value)}
+
+
+def _vms(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_ITEMS:
+        raise ValueError(
+            "must be a number of VMs (0 or more) or a mapping of markets to numbers, "
+            f"not {shown(value)}"
+        )
+    return value
+
+
+def _prices(value: Any) -> dict[Market, float]:
+    if not isinstance(value, dict) or not value:
+        raise ValueError(
+            f"must map markets to USD per hour, such as {{spot: 3.67}}, not {shown(value)}"
+        )
+    return _by_market(cast("dict[Any, Any]", value), _price)
+
+
+def _price(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST_USD:
+        raise ValueError(f"must be USD per hour, above 0, not {shown(value)}")
+    return float(value)
+
+
+def _by_market(value: dict[Any, Any], read: Callable[[Any], _T]) -> dict[Market, _T]:
+    """Returns what is said for each market; all that is wrong is named in one error."""
+    found: dict[Market, _T] = {}
+    messages: list[str] = []
+    for name, entry in value.items():
+        try:
+            market = _market(name)
+        except ValueError as error:
+            messages.append(str(error))
+            continue
+        try:
+            found[market] = read(entry)
+        except ValueError as error:
+            messages.append(f"{market}: {error}")
+    if messages:
+        raise ValueError("; ".join(messages))
+    return found
 
 
 def _market(value: Any) -> Market:
     if value in (Market.ON_DEMAND, Market.SPOT):
         return Market(value)
-    raise ValueError(f"markets are on-demand and spot, not {value!r}")
+    raise ValueError(f"markets are on-demand and spot, not {shown(value)}")
 
 
 def _markets(value: Any) -> tuple[Market, ...]:
     names: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if not names:
+        raise ValueError("must name at least one market: on-demand, spot")
     return tuple(dict.fromkeys(_market(name) for name in names))
 
 
@@ -175,30 +221,35 @@ def _not_yet(value: Any) -> None:
 
 
 Duration = Annotated[float, PlainValidator(_duration)]
-Count = Annotated[int, PlainValidator(_count)]
+Limit = Annotated[float, PlainValidator(_limit)]
 NotYet = Annotated[None, PlainValidator(_not_yet)]
 
 
 class _DeclaredFile(FileModel):
     """An instance type that the catalog does not know."""
 
-    name: str
-    gpu: str
+    name: Name
+    gpu: Name
     gpus: Count
-    gpu_memory_gib: float = Field(gt=0)
+    gpu_memory_gib: float = Field(gt=0, le=MOST_BYTES / GIB)
     vcpus: Count
     rated_gbit_per_s: float = Field(gt=0)
-    cpu_vendor: str | None = None
+    cpu_vendor: Name | None = None
     nvlink: bool | None = None
 
 
 class _OffersFile(FileModel):
-    cloud: str = "aws"
-    region: str = "us-east-1"
+    cloud: Name = "aws"
+    region: Name = "us-east-1"
     zones: Literal["any"] = "any"
     markets: Annotated[tuple[Market, ...], PlainValidator(_markets)] = (Market.ON_DEMAND,)
-    quota: Annotated[tuple[QuotaEntry, ...], PlainValidator(_quota)]
-    prices: Annotated[tuple[PriceEntry, ...], PlainValidator(_prices)] = ()
+    quota: Annotated[
+        dict[str, Annotated[dict[Market | None, int], PlainValidator(_quota)]],
+        BeforeValidator(_some_types),
+    ]
+    prices: dict[str, Annotated[dict[Market, float], PlainValidator(_prices)]] = Field(
+        default_factory=dict
+    )
     types: tuple[_DeclaredFile, ...] = Field(default=(), strict=False)
     vcpu_quota: NotYet = None
     prefer: NotYet = None
@@ -227,8 +278,8 @@ class _OverheadsFile(FileModel):
 
 class _SyncFile(FileModel):
     mode: Annotated[SyncMode, BeforeValidator(lambda v: _enum(SyncMode, v))] = SyncMode.DDP
-    bucket_mib: float = Field(default=25, gt=0)
-    first_bucket_mib: float = Field(default=1, gt=0)
+    bucket_mib: float = Field(default=25, gt=0, le=MOST_BYTES / MIB)
+    first_bucket_mib: float = Field(default=1, gt=0, le=MOST_BYTES / MIB)
     slots: Annotated[int | None, PlainValidator(_slots)] = 1
     sharing: Annotated[Sharing, BeforeValidator(lambda v: _enum(Sharing, v))] = Sharing.SLOTS
 
@@ -238,11 +289,11 @@ def _enum(kind: type[StrEnum], value: Any) -> StrEnum:
         return kind(value)
     except ValueError:
         names = ", ".join(kind)
-        raise ValueError(f"must be one of {names}, not {value!r}") from None
+        raise ValueError(f"must be one of {names}, not {shown(value)}") from None
 
 
 class _JobFile(FileModel):
-    name: str
+    name: Name
     workload: Annotated[tuple[str, ...], PlainValidator(_workloads)]
     global_batch: Annotated[_GlobalBatch, PlainValidator(_global_batch)]
     iterations: Count | None = None
@@ -252,7 +303,7 @@ class _JobFile(FileModel):
     batches: Annotated[BatchRule, BeforeValidator(lambda v: _enum(BatchRule, v))] = (
         BatchRule.POWER_OF_TWO
     )
-    deadline: Duration | None = None
+    deadline: Limit | None = None
     budget_usd: float | None = Field(default=None, gt=0)
     confidence: float = Field(default=0.9, ge=0.5, lt=1)
     offers: _OffersFile
@@ -265,15 +316,30 @@ class _JobFile(FileModel):
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML's safe loader, except that a key given twice is an error."""
+    """YAML's safe loader, except that a key given twice is an error.
+
+    A value that YAML recognises but cannot make, such as the date 2026-02-30, is an error of the
+    line that it stands in.
+    """
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return cast("Any", super().construct_object(node, deep))
+        except ValueError:
+            raise yaml.constructor.ConstructorError(
+                None,
+                None,
+                f"{shown(node.value)} cannot be read as a value; quote it if it is a text",
+                node.start_mark,
+            ) from None
 
 
 def _construct_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     loader.flatten_mapping(node)
     mapping: dict[Any, Any] = {}
     for key_node, value_node in node.value:
-        key = cast("Any", loader.construct_object(key_node, deep=True))
-        if isinstance(key, dict | list):
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, Hashable):
             raise yaml.constructor.ConstructorError(
                 None, None, "keys must be plain", key_node.start_mark
             )
@@ -300,9 +366,13 @@ def read_job(path: Path, changes: Sequence[str] = ()) -> JobFile:
         InputError: the file cannot be read or is wrong; all its errors are reported together.
     """
     source = str(path)
-    document = _load_yaml(read_text(path, _KIND), source)
+    document: object = _load_yaml(read_text(path, _KIND), source, _KIND)
     if not isinstance(document, dict):
-        raise InputError(f"must be a mapping of keys to values; a {_KIND} was expected", source)
+        raise InputError(
+            f"must be a mapping of keys to values; a {_KIND} was expected, and srifty init writes "
+            "one",
+            source,
+        )
     for change in changes:
         _apply_change(cast("dict[Any, Any]", document), change)
     try:
@@ -312,16 +382,21 @@ def read_job(path: Path, changes: Sequence[str] = ()) -> JobFile:
     return _build(file, path)
 
 
-def _load_yaml(text: str, source: str) -> Any:
+def _load_yaml(text: str, source: str, kind: str) -> Any:
     try:
         return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a subclass of SafeLoader
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         where = f"line {at.line + 1}" if at else ""
-        message = error.problem or error.context or "is no YAML"
-        raise InputError([Problem(where, f"{message}; a {_KIND} was expected")], source) from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise InputError(f"is not YAML ({error}); a {_KIND} was expected", source) from None
+        message = error.problem or error.context or "is not YAML"
+        raise InputError([Problem(where, f"{message}; a {kind} was expected")], source) from None
+    except yaml.reader.ReaderError as error:
+        raise InputError(
+            f"is not YAML (character {error.position + 1}: {error.reason}); a {kind} was expected",
+            source,
+        ) from None
+    except RecursionError:
+        raise InputError(f"is nested too deeply; a {kind} was expected", source) from None
 
 
 def _apply_change(document: dict[Any, Any], change: str) -> None:
@@ -329,7 +404,7 @@ def _apply_change(document: dict[Any, Any], change: str) -> None:
     path, equals, text = change.partition("=")
     if not equals or not path.strip():
         raise InputError(f"--set takes key=value, such as deadline=6h, not {change!r}")
-    value = _load_yaml(text, f"--set {path}")
+    value = _load_yaml(text, f"--set {path}", "value")
     parts = path.strip().split(".")
     node: Any = document
     parent = ""
@@ -338,6 +413,8 @@ def _apply_change(document: dict[Any, Any], change: str) -> None:
         if not rest:
             node[key] = value
             return
+        if parent == "quota" and isinstance(node.get(key), int):  # a bare number: each market's
+            node[key] = {str(market): node[key] for market in (Market.ON_DEMAND, Market.SPOT)}
         if not isinstance(node.get(key), dict):
             node[key] = {}
         node, parts, parent = node[key], rest, key
@@ -420,8 +497,16 @@ def _build(file: _JobFile, path: Path) -> JobFile:
             cloud=file.offers.cloud,
             region=file.offers.region,
             markets=file.offers.markets,
-            quota=file.offers.quota,
-            prices=file.offers.prices,
+            quota=tuple(
+                QuotaEntry(name, market, vms)
+                for name, by_market in file.offers.quota.items()
+                for market, vms in by_market.items()
+            ),
+            prices=tuple(
+                PriceEntry(name, market, usd)
+                for name, by_market in file.offers.prices.items()
+                for market, usd in by_market.items()
+            ),
             declared=tuple(declared),
         )
     except InputError as error:
@@ -464,8 +549,14 @@ def _iterations(file: _JobFile, problems: list[Problem]) -> int:
             )
         return file.iterations
     if file.epochs is None or file.dataset_size is None:
+        given = "epochs" if file.epochs is not None else "dataset_size"
+        lone = file.epochs is not None or file.dataset_size is not None
         problems.append(
-            Problem("iterations", "is missing; give iterations, or epochs and dataset_size")
+            Problem(
+                "iterations",
+                "is missing; give iterations, or epochs and dataset_size"
+                + (f" (there is only {given})" if lone else ""),
+            )
         )
         return 1
     return math.ceil(file.epochs * file.dataset_size / file.global_batch.samples)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from srifty.core._checks import MOST_BYTES
 from srifty.core.profile import (
     BatchLatency,
     Gradient,
@@ -19,13 +20,38 @@ from srifty.core.profile import (
     WorkloadProfile,
 )
 from srifty.errors import InputError, Problem
-from srifty.files._reading import FileModel, problems_of, raise_problems, read_text
+from srifty.files._reading import (
+    Count,
+    FileModel,
+    Name,
+    problems_of,
+    raise_problems,
+    read_text,
+    shown,
+)
 
-_T = TypeVar("_T")
 _KIND = "workload profile (PROFILE.json)"
+
+# What becomes more than a field of the same name and value.
+_PARTS = frozenset(
+    {
+        "format",
+        "gradients_estimated",
+        "latencies",
+        "gradients",
+        "layers",
+        "item",
+        "peak_memory_bytes",
+        "notes",
+    }
+)
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class _LatencyFile(FileModel):
+    makes = BatchLatency
+
     batch: int
     forward_s: float | None = None
     backward_s: float | None = None
@@ -36,12 +62,16 @@ class _LatencyFile(FileModel):
 
 
 class _GradientFile(FileModel):
+    makes = Gradient
+
     name: str
     bytes: int
     ready: float
 
 
 class _LayerFile(FileModel):
+    makes = Layer
+
     name: str
     flops: float
     bytes: float
@@ -49,33 +79,35 @@ class _LayerFile(FileModel):
 
 
 class _ItemFile(FileModel):
+    makes = Item
+
     unit: Literal["sample", "sequence", "token"] = "sample"
     seq_len: int | None = None
 
 
 class _ProfileFile(FileModel):
     format: Literal["srifty-profile/1"]
-    workload: str
-    gpu: str
-    precision: str = "unknown"
+    workload: Name
+    gpu: Name
+    precision: Name = "unknown"
     measured_at: str | None = None
     source: str = ""
     software: dict[str, str] = Field(default_factory=dict)
     latencies: list[_LatencyFile]
-    spatial_std_fraction: float | None = None
-    input_samples_per_s_per_vcpu: float | None = None
-    compile_s: float | None = None
+    spatial_std_fraction: Fraction | None = None
+    input_samples_per_s_per_vcpu: float | None = Field(default=None, gt=0)
+    compile_s: float | None = Field(default=None, ge=0)
     item: _ItemFile = _ItemFile()
-    max_batch: int
+    max_batch: Count
     max_batch_evidence: MaxBatchEvidence = "estimated"
     peak_memory_bytes: dict[str, int] = Field(default_factory=dict)
-    min_batch: int = 1
+    min_batch: Count = 1
     gradients: list[_GradientFile] | None = None
     gradients_estimated: bool = False
     layers: tuple[_LayerFile, ...] = Field(default=(), strict=False)
     notes: tuple[str, ...] = Field(default=(), strict=False)
     estimated: bool = False
-    interval_fraction: float | None = None
+    interval_fraction: Fraction | None = None
 
 
 def read_profile(path: Path) -> WorkloadProfile:
@@ -118,7 +150,7 @@ def _is_json(name: str) -> bool:
 
 def _parse(text: str, source: str) -> WorkloadProfile:
     try:
-        document: Any = json.loads(text)
+        document: Any = json.loads(text, object_pairs_hook=_unique_keys, parse_int=_integer)
     except json.JSONDecodeError as error:
         raise InputError(
             f"is not JSON (line {error.lineno}, column {error.colno}: {error.msg}); "
@@ -127,6 +159,8 @@ def _parse(text: str, source: str) -> WorkloadProfile:
         ) from None
     except RecursionError:
         raise InputError(f"is nested too deeply; a {_KIND} was expected", source) from None
+    except ValueError as error:  # from the hooks below
+        raise InputError(f"cannot be read: {error}; a {_KIND} was expected", source) from None
     try:
         file = _ProfileFile.model_validate(document)
     except ValidationError as error:
@@ -134,71 +168,51 @@ def _parse(text: str, source: str) -> WorkloadProfile:
     return _build(file, source)
 
 
+def _integer(text: str) -> int:
+    if len(text) > 40:
+        raise ValueError(f"the number {text[:20]}... is too large")
+    return int(text)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {shown(twice)} is given twice")
+    return mapping
+
+
 def _build(file: _ProfileFile, source: str) -> WorkloadProfile:
-    """Returns the profile, with the errors of all its parts reported together."""
+    """Returns the profile, once what concerns several of its parts is checked too."""
     problems: list[Problem] = []
-
-    def make(where: str, kind: type[_T], fields: dict[str, Any]) -> _T | None:
-        try:
-            return kind(**fields)
-        except InputError as error:
-            problems.extend(Problem(where, problem.message) for problem in error.problems)
-            return None
-
-    latencies = [
-        make(f"latencies.{i}", BatchLatency, part.model_dump())
-        for i, part in enumerate(file.latencies)
-    ]
-    gradients = [
-        make(f"gradients.{i}", Gradient, part.model_dump())
-        for i, part in enumerate(file.gradients or [])
-    ]
-    layers = [make(f"layers.{i}", Layer, part.model_dump()) for i, part in enumerate(file.layers)]
-    item = make("item", Item, file.item.model_dump())
-    raise_problems(problems, source)
-    schedule = (
-        make(
-            "gradients",
-            GradientSchedule,
-            {"gradients": tuple(gradients), "estimated": file.gradients_estimated},
-        )
-        if gradients
-        else None
-    )
     peak_memory: dict[int, int] = {}
     for batch, size in file.peak_memory_bytes.items():
-        if batch.isdecimal() and size > 0:
+        if batch.isdecimal() and len(batch) < 10 and 0 < size <= MOST_BYTES:
             peak_memory[int(batch)] = size
         else:
             problems.append(
                 Problem(f"peak_memory_bytes.{batch}", "must map a batch size to bytes above 0")
             )
-    plain = file.model_dump(
-        exclude={
-            "format",
-            "gradients_estimated",
-            "latencies",
-            "gradients",
-            "layers",
-            "item",
-            "peak_memory_bytes",
-            "notes",
-        }
-    )
-    profile = make(
-        "",
-        WorkloadProfile,
-        {
+    schedule: GradientSchedule | None = None
+    try:
+        if file.gradients:
+            gradients = tuple(Gradient(**dict(part)) for part in file.gradients)
+            schedule = GradientSchedule(gradients, file.gradients_estimated)
+    except InputError as error:
+        problems += [Problem("gradients", problem.message) for problem in error.problems]
+    plain = {name: value for name, value in file if name not in _PARTS}
+    try:
+        profile = WorkloadProfile(
             **plain,
-            "latencies": tuple(latencies),
-            "gradients": schedule,
-            "layers": tuple(layers),
-            "item": item,
-            "peak_memory_bytes": peak_memory,
-            "notes": tuple(file.notes),
-        },
-    )
+            latencies=tuple(BatchLatency(**dict(part)) for part in file.latencies),
+            gradients=schedule,
+            layers=tuple(Layer(**dict(part)) for part in file.layers),
+            item=Item(**dict(file.item)),
+            peak_memory_bytes=peak_memory,
+            notes=file.notes,
+        )
+    except InputError as error:
+        raise InputError((*problems, *error.problems), source) from None
     raise_problems(problems, source)
-    if profile is None:
-        raise AssertionError("a profile that could not be made has a problem")
     return profile

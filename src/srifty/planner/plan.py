@@ -29,6 +29,9 @@ from srifty.simulator.predictor import Predictor
 
 MethodName = Literal["exhaustive"]
 
+# Odds below which two hopeless plans are told apart by how far they miss, not by their odds: there,
+# the plan with the widest spread would win.
+_HOPEFUL = 0.01
 # Configurations that are looked at to find out which other quota would give a plan.
 _HINT_ROWS = 5_000
 
@@ -185,7 +188,7 @@ def _limit_reasons(
         *limit_reasons(job, found),
         *reservation_reasons(found),
         *memory_reasons(job, places),
-        *forecast_reasons(job, found),
+        *forecast_reasons(job, found, _nearest_row(found)),
         *more_supply_reasons(job, places, search),
     )
 
@@ -193,7 +196,7 @@ def _limit_reasons(
 def _nearest_row(found: Candidates) -> int:
     """Returns the row most likely to meet the limits; among hopeless ones the least excessive."""
     odds = found.jobs.success_probability
-    if odds.max() > 1e-6:
+    if odds.max() >= _HOPEFUL:
         return int(odds.argmax())
     limits = found.job.limits
     excess = np.ones(len(found))

@@ -173,9 +173,8 @@ def _both_limits(candidates: Candidates, chance: str) -> list[Reason]:
     ]
 
 
-def forecast_reasons(job: Job, candidates: Candidates) -> tuple[Reason, ...]:
-    """Returns how wrong the forecast must be for the verdict to flip."""
-    row = int(candidates.jobs.success_probability.argmax())
+def forecast_reasons(job: Job, candidates: Candidates, row: int) -> tuple[Reason, ...]:
+    """Returns how wrong the forecast of the nearest plan's row must be for the verdict to flip."""
     limit_s = float(candidates.jobs.time_limit_s[row])
     needed_s = float(candidates.needed_time_s[row])
     fixed_s = job.overheads.launch_s + job.overheads.billed_s(job.iterations)

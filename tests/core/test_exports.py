@@ -1,0 +1,32 @@
+import importlib
+import types
+
+import pytest
+
+PACKAGES = [
+    "srifty.allreduce",
+    "srifty.catalog",
+    "srifty.core",
+    "srifty.files",
+    "srifty.planner",
+    "srifty.simulator",
+]
+
+
+def _constants_classes_functions(name):
+    """The order that ruff (RUF022) keeps."""
+    return (not name.isupper(), not name[:1].isupper(), name)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_all_is_sorted_and_complete(name):
+    package = importlib.import_module(name)
+    public = {
+        key
+        for key, value in vars(package).items()
+        if not key.startswith("_")
+        and not isinstance(value, types.ModuleType)
+        and getattr(value, "__module__", name) != "__future__"
+    }
+    assert package.__all__ == sorted(package.__all__, key=_constants_classes_functions)
+    assert set(package.__all__) == public
