@@ -148,5 +148,5 @@ class SupplyRequest:
         require(bool(self.markets), "offers need at least one market: on-demand, spot")
         require(
             bool(self.quota or self.reserved or self.owned),
-            "offers need a quota (how many VMs of which instance types), reserved or owned machines",
+            "offers need a quota (how many VMs of which types), reserved or owned machines",
         )
