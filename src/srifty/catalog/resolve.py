@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from srifty.catalog.billing import rule_for
-from srifty.catalog.builtin import Price, builtin_instance_types
+from srifty.catalog.builtin import Price, builtin_gpus, builtin_instance_types
 from srifty.catalog.quotes import STATED, PriceBook
 from srifty.core.billing import UNBILLED
 from srifty.core.hardware import InstanceType
@@ -17,6 +17,8 @@ from srifty.errors import InputError, Problem
 
 # VMs that a quota in vCPUs alone allows at most: more than any plan of ours.
 _NO_VM_QUOTA = 1_000_000
+# Network between machines of the user's own, where nothing is said.
+_OWNED_GBIT_PER_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,24 @@ class _Resolver:
 
     def add_owned(self) -> None:
         """Adds the user's own machines: a place of their own."""
-        self._offers += [_owned_offer(entry) for entry in self._request.owned]
+        for index, entry in enumerate(self._request.owned):
+            memory = entry.gpu_memory_bytes
+            if memory is None and entry.gpu in builtin_gpus():
+                memory = builtin_gpus()[entry.gpu].memory_bytes
+            if memory is None:
+                self._problems.append(
+                    Problem(
+                        f"offers.owned.{index}",
+                        f"the memory of a {entry.gpu} is not known; give gpu_memory_gib",
+                    )
+                )
+                continue
+            if entry.rated_gbit_per_s is None and entry.count > 1:
+                self._notes.append(
+                    f"{entry.name}: no network speed is given (rated_gbit_per_s); "
+                    f"{_OWNED_GBIT_PER_S:g} Gbit/s are assumed between machines."
+                )
+            self._offers.append(_owned_offer(entry, memory))
 
     def _find(self, where: str, name: str) -> InstanceType | None:
         """Returns the type of that name, or notes what is wrong with it."""
@@ -219,16 +238,25 @@ class _Resolver:
         return tuple(notes)
 
 
-def _owned_offer(entry: OwnedEntry) -> Offer:
+def _owned_offer(entry: OwnedEntry, gpu_memory_bytes: int) -> Offer:
+    machine = InstanceType(
+        name=entry.name,
+        cloud=UNBILLED.provider,
+        gpu=entry.gpu,
+        gpus=entry.gpus,
+        gpu_memory_bytes=gpu_memory_bytes,
+        vcpus=entry.vcpus,
+        rated_gbit_per_s=entry.rated_gbit_per_s or _OWNED_GBIT_PER_S,
+        cpu_vendor=entry.cpu_vendor,
+        nvlink=entry.nvlink,
+        source=STATED,
+    )
     return Offer(
-        entry.machine,
+        machine,
         Market.OWNED,
         Location(""),
         entry.usd_per_hour,
         entry.count,
         STATED,
-        None,
-        (),
-        None,
-        UNBILLED,
+        billing=UNBILLED,
     )

@@ -67,12 +67,13 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
             str(path),
         )
     samples = read_samples(file.allreduce_samples) if file.allreduce_samples else builtin_samples()
+    efa = {"on": True, "off": False}.get(file.network.efa)
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
     return Workbench(
         file=file,
         job=replace(file.job, profiles=profiles),
         catalog=catalog,
-        simulator=Simulator(models, AlphaBetaModel().fit(samples)),
+        simulator=Simulator(models, AlphaBetaModel().fit(samples, efa=efa)),
         batch_ranges={
             gpu: BatchRange(model.min_batch, model.knee_batch, model.max_batch)
             for gpu, model in models.items()

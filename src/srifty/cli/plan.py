@@ -86,6 +86,8 @@ def plan_command(
             bench.catalog.offers,
             bench.simulator,
             bench.batch_ranges,
+            allow_cross_zone=bench.file.allow_cross_zone,
+            prefer=bench.file.prefer,
             top=top,
             progress=progress,
         )

@@ -102,18 +102,32 @@ class OwnedEntry:
     """Machines of the user's own.
 
     Attributes:
-        machine: their shape.
-        count: how many.
+        name: their name.
+        gpu: name of the GPU model.
+        gpus: GPUs in one machine.
+        vcpus: CPUs of one machine.
+        count: how many machines.
         usd_per_hour: what an hour of one costs (power, depreciation); 0: nothing.
+        gpu_memory_bytes: memory of each GPU; None: as the GPU model's data sheet says.
+        rated_gbit_per_s: network speed between them; None: unknown.
+        cpu_vendor: `intel`, `amd`; None where unknown.
+        nvlink: whether the GPUs of a machine are joined by NVLink; None where unknown.
     """
 
-    machine: InstanceType
+    name: str
+    gpu: str
+    gpus: int
+    vcpus: int
     count: int
     usd_per_hour: float = 0.0
+    gpu_memory_bytes: int | None = None
+    rated_gbit_per_s: float | None = None
+    cpu_vendor: str | None = None
+    nvlink: bool | None = None
 
     def __post_init__(self) -> None:
-        require_count("owned: count", self.count)
-        require_not_negative("owned: usd_per_hour", self.usd_per_hour)
+        require_count("count", self.count)
+        require_not_negative("usd_per_hour", self.usd_per_hour)
 
 
 @dataclass(frozen=True, slots=True)
