@@ -306,6 +306,7 @@ def _place_of(cloud: str, region: str, zone: str) -> tuple[str, str | None]:
     return region, zone
 
 
+@lru_cache(maxsize=256)
 def _aws_zone_prefix(region: str) -> str:
     """Returns how zone ids begin: `use1` for `us-east-1`, `apne1` for `ap-northeast-1`."""
     continent, *directions, number = region.split("-")
