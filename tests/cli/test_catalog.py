@@ -10,6 +10,9 @@ from tests.catalog.aws_fakes import FakeAws, facts, of_pages, price_list, quota_
 from tests.catalog.skypilot_rows import BASES, HEADER, cells, line_of
 
 
+# A type that no built-in table will ever have: g99.xlarge.
+
+
 @pytest.fixture(name="catalog", autouse=True)
 def _catalog(tmp_path, monkeypatch):
     path = tmp_path / "own" / "catalog.csv"
@@ -37,7 +40,7 @@ def _cloud(monkeypatch):
             {
                 "InstanceTypes": [
                     facts("p3.8xlarge", "V100", 4, 16384, 32, 10.0),
-                    facts("g6.xlarge", "L4", 1, 22888, 4, 2.5),
+                    facts("g99.xlarge", "L4", 1, 22888, 4, 2.5),
                 ]
             }
         ),
@@ -45,11 +48,11 @@ def _cloud(monkeypatch):
             {
                 "SpotPriceHistory": [
                     spot("p3.8xlarge", "us-east-1a", "3.67"),
-                    spot("g6.xlarge", "us-east-1a", "0.81"),
+                    spot("g99.xlarge", "us-east-1a", "0.81"),
                 ]
             }
         ),
-        get_products=price_list({"p3.8xlarge": "12.24", "g6.xlarge": "0.8048"}),
+        get_products=price_list({"p3.8xlarge": "12.24", "g99.xlarge": "0.8048"}),
         **quota_values({"L-DB2E81BA": 32.0, "L-417A185B": 64.0, "L-3819A6DF": 120.0}),
     )
     monkeypatch.setattr(aws, "BotoAws", lambda: fake)
@@ -95,7 +98,7 @@ def test_nothing_to_list_is_no_error(srifty):
 
 
 def test_import_then_list_and_show(srifty, tmp_path, catalog):
-    new = cells("g6.xlarge", "L4", 1, 4, 22888, "0.8048", "0.9")
+    new = cells("g99.xlarge", "L4", 1, 4, 22888, "0.8048", "0.9")
     zero = cells("p5.48xlarge", "H100", 8, 192, 81920, "0.00", "")
     path = write_vms(tmp_path, BASES[0], new, zero)
     day = datetime.now(UTC) - timedelta(days=2)
@@ -109,14 +112,14 @@ def test_import_then_list_and_show(srifty, tmp_path, catalog):
     assert {d["reason"]: d["count"] for d in document["dropped"] if not d["gap"]} == {
         "on-demand: price is zero (sold by reservation only, or unknown)": 1
     }
-    assert [t.name for t in read_types(catalog.with_name("catalog-types.csv"))] == ["g6.xlarge"]
+    assert [t.name for t in read_types(catalog.with_name("catalog-types.csv"))] == ["g99.xlarge"]
     _, out, _ = srifty("catalog", "list", "--region", "us-east-1", "--json")
     listed = [p for p in json.loads(out)["prices"] if p["own"]]
     assert len(listed) == 4
     flagged = {(p["instance_type"], p["market"]): p["flags"] for p in listed}
-    assert flagged["g6.xlarge", "spot"] == ["spot is not cheaper than on-demand", "stale"]
-    assert flagged["g6.xlarge", "on-demand"] == []
-    code, out, _ = srifty("catalog", "show", "g6.xlarge")
+    assert flagged["g99.xlarge", "spot"] == ["spot is not cheaper than on-demand", "stale"]
+    assert flagged["g99.xlarge", "on-demand"] == []
+    code, out, _ = srifty("catalog", "show", "g99.xlarge")
     assert code == 0
     assert "1 x L4" in out
     assert "2 days" in out
@@ -190,7 +193,7 @@ def test_dry_runs_print_the_calls_and_ask_nothing(srifty, monkeypatch, catalog):
 
 
 REFRESH = ("catalog", "refresh", "--region", "us-east-1", "--type", "p3.8xlarge", "--type",
-           "g6.xlarge", "--json")  # fmt: skip
+           "g99.xlarge", "--json")  # fmt: skip
 
 
 def test_refresh_stores_fresh_prices(srifty, cloud, catalog):
@@ -202,12 +205,12 @@ def test_refresh_stores_fresh_prices(srifty, cloud, catalog):
     assert {(p.instance_type, p.market, p.usd_per_hour) for p in read_prices(catalog)} == {
         ("p3.8xlarge", "on-demand", 12.24),
         ("p3.8xlarge", "spot", 3.67),
-        ("g6.xlarge", "on-demand", 0.8048),
-        ("g6.xlarge", "spot", 0.81),
+        ("g99.xlarge", "on-demand", 0.8048),
+        ("g99.xlarge", "spot", 0.81),
     }
     (learned,) = read_types(catalog.with_name("catalog-types.csv"))
-    assert (learned.name, learned.rated_gbit_per_s) == ("g6.xlarge", 2.5)
-    _, out, _ = srifty("catalog", "list", "--type", "g6.xlarge", "--market", "spot", "--json")
+    assert (learned.name, learned.rated_gbit_per_s) == ("g99.xlarge", 2.5)
+    _, out, _ = srifty("catalog", "list", "--type", "g99.xlarge", "--market", "spot", "--json")
     assert json.loads(out)["prices"][0]["flags"] == ["spot is not cheaper than on-demand"]
 
 
