@@ -9,7 +9,6 @@ from srifty.cli import main
 from tests.catalog.aws_fakes import FakeAws, facts, of_pages, price_list, quota_values, spot
 from tests.catalog.skypilot_rows import BASES, HEADER, cells, line_of
 
-
 # A type that no built-in table will ever have: g99.xlarge.
 
 
