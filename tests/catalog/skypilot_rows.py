@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+from srifty.catalog.price import Price
 from srifty.catalog.skypilot import SkypilotImport, import_skypilot
-from srifty.catalog.store import PriceRow
 from srifty.core.hardware import InstanceType
 from srifty.core.offers import Market
 from srifty.units import GIB
@@ -178,7 +178,7 @@ def assert_error_or_right(line: str) -> bool:
     return True
 
 
-def _assert_right(price: PriceRow, row: list[str], reading: _Reading) -> None:
+def _assert_right(price: Price, row: list[str], reading: _Reading) -> None:
     usd = reading.usd[price.market]
     assert usd is not None
     assert price.usd_per_hour == float(usd)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srifty.catalog.store import (
-    PriceRow,
+    Price,
     QuotaRow,
     TypeRow,
     add_prices,
@@ -30,7 +30,7 @@ RIGHT = f"aws,g4dn.xlarge,spot,us-east-1,us-east-1a,0.2,{OLD},made up\n"
 
 
 def price(zone="us-east-1a", usd=0.2, date=OLD, **other):
-    row = PriceRow("aws", "g4dn.xlarge", Market.SPOT, "us-east-1", zone, usd, date, "made, up")
+    row = Price("aws", "g4dn.xlarge", Market.SPOT, "us-east-1", zone, usd, date, "made, up")
     return replace(row, **other)
 
 

@@ -1,5 +1,6 @@
 """What can be rented, where, at what price: built-in tables and the job's own offers."""
 
+from srifty.catalog.ages import PriceNote, price_notes
 from srifty.catalog.builtin import (
     builtin_billing_rules,
     builtin_gpus,
@@ -7,14 +8,18 @@ from srifty.catalog.builtin import (
     builtin_prices,
     builtin_sources,
 )
+from srifty.catalog.network import network_notes
 from srifty.catalog.resolve import Resolved, resolve
 
 __all__ = [
+    "PriceNote",
     "Resolved",
     "builtin_billing_rules",
     "builtin_gpus",
     "builtin_instance_types",
     "builtin_prices",
     "builtin_sources",
+    "network_notes",
+    "price_notes",
     "resolve",
 ]

@@ -28,7 +28,8 @@ from srifty.catalog.aws_calls import (
     read_spot,
     spot_calls,
 )
-from srifty.catalog.store import PriceRow, QuotaRow, TypeRow
+from srifty.catalog.price import Price
+from srifty.catalog.store import QuotaRow, TypeRow
 from srifty.errors import CloudRefused, InputError
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Refreshed:
         failures: parts without an answer.
     """
 
-    prices: tuple[PriceRow, ...]
+    prices: tuple[Price, ...]
     types: tuple[TypeRow, ...]
     rejected: tuple[Rejected, ...]
     failures: tuple[Failure, ...]
@@ -192,12 +193,12 @@ def refresh(
     asked.total = len(refresh_calls(region, types, now))
     date = now.isoformat(timespec="seconds")
     facts: list[TypeRow] = []
-    prices: list[PriceRow] = []
+    prices: list[Price] = []
     rejected: list[Rejected] = []
     for call in facts_calls(region, types):
         facts += asked.ask(call, lambda pages: read_facts(pages, date), ())
     gpus = {name: kind.gpus for name, kind in known.items()} | {f.name: f.gpus for f in facts}
-    empty: tuple[tuple[PriceRow, ...], tuple[Rejected, ...]] = ((), ())
+    empty: tuple[tuple[Price, ...], tuple[Rejected, ...]] = ((), ())
     for call in spot_calls(region, types, now):
         some = asked.ask(call, lambda pages: read_spot(pages, region, gpus, date), empty)
         prices += some[0]

@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from srifty.catalog.gpu_names import our_gpu
+from srifty.catalog.price import Price
 from srifty.catalog.sanity import PriceReason, judge_price
-from srifty.catalog.store import PriceRow, QuotaRow, TypeRow
+from srifty.catalog.store import QuotaRow, TypeRow
 from srifty.core.offers import Market
 
 PRICE_LIST_REGION = "us-east-1"  # the Price List API answers for all regions from here
@@ -204,7 +205,7 @@ def read_facts(pages: Iterable[Mapping[str, Any]], date: str) -> tuple[TypeRow, 
 
 def read_spot(
     pages: Iterable[Mapping[str, Any]], region: str, gpus: Mapping[str, int], date: str
-) -> tuple[tuple[PriceRow, ...], tuple[Rejected, ...]]:
+) -> tuple[tuple[Price, ...], tuple[Rejected, ...]]:
     """Returns the newest spot price of each type and zone, and what was not taken.
 
     The price's date is `date`, when it was asked: the answer's own is when that price began.
@@ -217,7 +218,7 @@ def read_spot(
             key = (entry["InstanceType"], entry["AvailabilityZone"])
             if key not in newest or entry["Timestamp"] > newest[key][0]:
                 newest[key] = (entry["Timestamp"], entry["SpotPrice"])
-    prices: list[PriceRow] = []
+    prices: list[Price] = []
     rejected: list[Rejected] = []
     for (kind, zone), (_, text) in sorted(newest.items()):
         _take(prices, rejected, kind, Market.SPOT, region, zone, text, gpus, date)
@@ -226,7 +227,7 @@ def read_spot(
 
 def read_on_demand(
     pages: Iterable[Mapping[str, Any]], kind: str, region: str, gpus: Mapping[str, int], date: str
-) -> tuple[tuple[PriceRow, ...], tuple[Rejected, ...]]:
+) -> tuple[tuple[Price, ...], tuple[Rejected, ...]]:
     """Returns the on-demand price of a type, or why there is none.
 
     The filters are checked again here: a price list also names Capacity Blocks, at 0.00, with all
@@ -253,7 +254,7 @@ def read_on_demand(
     if len({float(text) for text in texts}) > 1:
         listed = ", ".join(sorted(texts))
         return (), (Rejected(what, f"the price list names several prices: {listed}"),)
-    prices: list[PriceRow] = []
+    prices: list[Price] = []
     rejected: list[Rejected] = []
     _take(prices, rejected, kind, Market.ON_DEMAND, region, None, texts.pop(), gpus, date)
     return tuple(prices), tuple(rejected)
@@ -273,7 +274,7 @@ def read_quota(
 
 
 def _take(
-    prices: list[PriceRow],
+    prices: list[Price],
     rejected: list[Rejected],
     kind: str,
     market: Market,
@@ -292,7 +293,7 @@ def _take(
         rejected.append(Rejected(what, f"{judged.value}: {text}"))
         return
     api = "EC2 DescribeSpotPriceHistory" if market is Market.SPOT else "AWS Price List"
-    prices.append(PriceRow("aws", kind, market, region, zone, judged, date, api))
+    prices.append(Price("aws", kind, market, region, zone, judged, date, api))
 
 
 def _batches(names: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from srifty.catalog.price import Price
 from srifty.core.billing import BillingRule
 from srifty.core.hardware import GpuModel, InstanceType
 from srifty.core.offers import Market
@@ -30,29 +31,6 @@ class Source:
     where: str
     date: str | None
     note: str
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """A price in the built-in table.
-
-    Attributes:
-        instance_type: the type's name.
-        market: the market it holds for.
-        region: the region it holds for.
-        zone: the zone it holds for; None where it holds for the region's.
-        usd_per_hour: price of one VM for an hour.
-        source: where it comes from.
-        date: ISO date, or a part of one; None where the source does not say.
-    """
-
-    instance_type: str
-    market: Market
-    region: str
-    zone: str | None
-    usd_per_hour: float
-    source: str
-    date: str | None
 
 
 @cache
@@ -99,8 +77,8 @@ def builtin_prices() -> tuple[Price, ...]:
     rows = csv.reader(_text("prices.csv").splitlines())
     next(rows)
     return tuple(
-        Price(name, markets[market], region, zone or None, float(usd), _where(keys), date or None)
-        for _, name, market, region, zone, usd, date, keys in rows
+        Price(cloud, name, markets[market], region, zone or None, float(usd), date, _where(keys))
+        for cloud, name, market, region, zone, usd, date, keys in rows
     )
 
 

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
+from srifty.catalog.price import Price
 from srifty.catalog.sanity import PriceCheck, check_price
-from srifty.catalog.store import PriceRow, QuotaRow, TypeRow
+from srifty.catalog.store import QuotaRow, TypeRow
 from srifty.core.hardware import InstanceType
 from srifty.core.offers import Market
 from srifty.errors import InputError
@@ -98,7 +98,7 @@ class Wanted:
     market: Market | None = None
     types: tuple[str, ...] = field(default=())
 
-    def takes(self, price: PriceRow, kind: ListedType | None) -> bool:
+    def takes(self, price: Price, kind: ListedType | None) -> bool:
         """Returns whether a price is wanted."""
         return (
             (not self.cloud or price.cloud == self.cloud)
@@ -142,26 +142,9 @@ def listed_types(
     return types
 
 
-def as_row(price: Any, types: Mapping[tuple[str, str], ListedType]) -> PriceRow:
-    """Returns a built-in price as a row; its cloud, where it names none, is its type's."""
-    cloud = getattr(price, "cloud", None) or next(
-        (cloud for cloud, name in types if name == price.instance_type), "aws"
-    )
-    return PriceRow(
-        cloud,
-        price.instance_type,
-        price.market,
-        price.region,
-        getattr(price, "zone", None),
-        price.usd_per_hour,
-        price.date or "",
-        price.source,
-    )
-
-
 def listed_prices(
-    builtin: Iterable[PriceRow],
-    own: Iterable[PriceRow],
+    builtin: Iterable[Price],
+    own: Iterable[Price],
     types: Mapping[tuple[str, str], ListedType],
     wanted: Wanted,
     now: datetime,

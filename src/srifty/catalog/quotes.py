@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from srifty.catalog.builtin import Price, builtin_prices
+from srifty.catalog.builtin import builtin_prices
+from srifty.catalog.price import Price
 from srifty.core.offers import Market
 from srifty.core.supply import PriceEntry
 
@@ -62,9 +63,10 @@ class PriceBook:
             first = by_account[0]
             usd = median(price.usd_per_hour for price in by_account)
             source = f"median over {len(by_account)} zones of {first.source}"
-            return (Quote(None, usd, source, first.date),)
+            return (Quote(None, usd, source, first.date or None),)
         return tuple(
-            Quote(price.zone, price.usd_per_hour, price.source, price.date) for price in prices
+            Quote(price.zone, price.usd_per_hour, price.source, price.date or None)
+            for price in prices
         )
 
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from srifty.catalog.billing import rule_for
-from srifty.catalog.builtin import Price, builtin_gpus, builtin_instance_types
+from srifty.catalog.builtin import builtin_gpus, builtin_instance_types
+from srifty.catalog.price import Price
 from srifty.catalog.quotes import STATED, PriceBook
+from srifty.catalog.store import TypeRow
 from srifty.core.billing import UNBILLED
 from srifty.core.hardware import InstanceType
 from srifty.core.offers import Location, Market, Offer, QuotaPool
@@ -34,7 +36,11 @@ class Resolved:
     notes: tuple[str, ...]
 
 
-def resolve(request: SupplyRequest, own_prices: Sequence[Price] = ()) -> Resolved:
+def resolve(
+    request: SupplyRequest,
+    own_prices: Sequence[Price] = (),
+    own_types: Sequence[TypeRow] = (),
+) -> Resolved:
     """Returns the offers of a request: the quota's types in its markets, with their prices.
 
     A type without a price in one of several markets is left out there and named in the notes; it
@@ -43,12 +49,13 @@ def resolve(request: SupplyRequest, own_prices: Sequence[Price] = ()) -> Resolve
     Args:
         request: what the job asks for.
         own_prices: prices of the user's own catalog.
+        own_types: instance types of the user's own catalog.
 
     Raises:
         InputError: unknown instance types, a type without any price, or no offer at all; all are
             reported together.
     """
-    resolver = _Resolver(request, own_prices)
+    resolver = _Resolver(request, own_prices, own_types)
     resolver.add_quotas()
     resolver.add_reserved()
     resolver.add_owned()
@@ -58,9 +65,17 @@ def resolve(request: SupplyRequest, own_prices: Sequence[Price] = ()) -> Resolve
 class _Resolver:
     """Collects the offers of one request, and all that is to be said of it."""
 
-    def __init__(self, request: SupplyRequest, own_prices: Sequence[Price]) -> None:
+    def __init__(
+        self,
+        request: SupplyRequest,
+        own_prices: Sequence[Price],
+        own_types: Sequence[TypeRow],
+    ) -> None:
         self._request = request
-        self._known = builtin_instance_types() | {kind.name: kind for kind in request.declared}
+        imported = {row.name: kind for row in own_types if (kind := _imported_type(row))}
+        declared = {kind.name: kind for kind in request.declared}
+        self._known = imported | builtin_instance_types() | declared
+        self._without_network = {row.name for row in own_types} - set(self._known)
         self._prices = PriceBook(request.region, request.prices, own_prices)
         self._offers: list[Offer] = []
         self._notes: list[str] = []
@@ -221,6 +236,11 @@ class _Resolver:
         return kind
 
     def _unknown(self, name: str) -> str:
+        if name in self._without_network:
+            return (
+                "is in your catalog, but its network speed is not known; declare it under "
+                "offers.types"
+            )
         close = difflib.get_close_matches(name, self._known, n=3)
         hint = f"; did you mean {', '.join(close)}?" if close else "."
         return f"unknown instance type{hint} Types of your own go under offers.types"
@@ -236,6 +256,22 @@ class _Resolver:
         if idle:
             notes.append(f"No offered type counts against: {', '.join(idle)}.")
         return tuple(notes)
+
+
+def _imported_type(row: TypeRow) -> InstanceType | None:
+    """Returns an imported type as far as it can be used: its network speed must be known."""
+    if row.rated_gbit_per_s is None:
+        return None
+    return InstanceType(
+        name=row.name,
+        cloud=row.cloud,
+        gpu=row.gpu,
+        gpus=row.gpus,
+        gpu_memory_bytes=row.gpu_memory_bytes,
+        vcpus=row.vcpus,
+        rated_gbit_per_s=row.rated_gbit_per_s,
+        source=row.source,
+    )
 
 
 def _owned_offer(entry: OwnedEntry, gpu_memory_bytes: int) -> Offer:

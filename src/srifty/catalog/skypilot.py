@@ -16,8 +16,9 @@ from pathlib import Path
 
 from srifty.catalog._table import read_text, split_line
 from srifty.catalog.gpu_names import is_known_gpu, our_gpu
+from srifty.catalog.price import Price
 from srifty.catalog.sanity import PriceReason, judge_price, parse_number
-from srifty.catalog.store import PriceRow, TypeRow
+from srifty.catalog.store import TypeRow
 from srifty.core.hardware import InstanceType
 from srifty.core.offers import Market
 from srifty.errors import InputError
@@ -68,7 +69,7 @@ class SkypilotImport:
         dropped: what was not taken, most frequent first.
     """
 
-    prices: tuple[PriceRow, ...]
+    prices: tuple[Price, ...]
     types: tuple[TypeRow, ...]
     rows: int
     rows_taken: int
@@ -335,7 +336,7 @@ def _agreed(offered: list[_Offered], ledger: _Ledger) -> list[_Offered]:
 
 def _prices(
     offered: list[_Offered], cloud: str, date: str, source: str, ledger: _Ledger
-) -> tuple[tuple[PriceRow, ...], int]:
+) -> tuple[tuple[Price, ...], int]:
     """Returns the prices that can be believed, and how many rows gave one."""
     listed: defaultdict[tuple[str, str, Market], list[tuple[_Offered, float]]] = defaultdict(list)
     for one in offered:
@@ -346,7 +347,7 @@ def _prices(
                 ledger.add(f"{market}: {judged.value}", one.line, gap=gap)
             else:
                 listed[one.name, one.region, market].append((one, judged))
-    prices: list[PriceRow] = []
+    prices: list[Price] = []
     taken: set[int] = set()
     for (name, region, market), found in sorted(listed.items()):
         by_zone: dict[str | None, float] = {}
@@ -361,7 +362,7 @@ def _prices(
         if market is Market.ON_DEMAND:
             by_zone = _by_region(by_zone)
         prices += [
-            PriceRow(cloud, name, market, region, zone, usd, date, source)
+            Price(cloud, name, market, region, zone, usd, date, source)
             for zone, usd in sorted(by_zone.items(), key=lambda item: item[0] or "")
         ]
     return tuple(prices), len(taken)

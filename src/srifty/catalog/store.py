@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from srifty.catalog._table import Row, exclusive, raise_problems, read_rows, write_rows
+from srifty.catalog.price import Price
 from srifty.catalog.sanity import MOST_USD_PER_GPU_HOUR, parse_number
 from srifty.core.offers import Market
 from srifty.errors import InputError, Problem
@@ -29,41 +30,6 @@ _RATED = "rated_gbit_per_s"
 _QUOTA_COLUMNS = ("cloud", "region", "pool", "market", "vcpus", "date", "source")
 _RENTED = (Market.ON_DEMAND, Market.SPOT)
 _MOST_USD_PER_HOUR = 64 * MOST_USD_PER_GPU_HOUR  # no VM has more GPUs
-
-
-@dataclass(frozen=True, slots=True)
-class PriceRow:
-    """A price of the user's own catalog.
-
-    Attributes:
-        cloud: the provider, `aws`.
-        instance_type: the type's name.
-        market: on-demand or spot.
-        region: the region it holds for.
-        zone: the zone it holds for; None: for every zone of the region without one of its own.
-        usd_per_hour: price of one VM for an hour, above 0.
-        date: ISO time, with its zone, at which the price was true.
-        source: where it comes from.
-    """
-
-    cloud: str
-    instance_type: str
-    market: Market
-    region: str
-    zone: str | None
-    usd_per_hour: float
-    date: str
-    source: str
-
-    @property
-    def key(self) -> tuple[str, str, Market, str, str | None]:
-        """What tells a price from others; a newer one replaces it."""
-        return (self.cloud, self.instance_type, self.market, self.region, self.zone)
-
-    @property
-    def scope(self) -> tuple[str, str, Market, str]:
-        """The key without the zone: all prices of a type in a market and region."""
-        return (self.cloud, self.instance_type, self.market, self.region)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +103,7 @@ class Merged:
         removed: how many left because their type was fetched anew and the zone is gone.
     """
 
-    prices: tuple[PriceRow, ...]
+    prices: tuple[Price, ...]
     added: int
     replaced: int
     kept_newer: int
@@ -163,7 +129,7 @@ def quotas_path(prices: Path) -> Path:
     return prices.with_name(f"{prices.stem}-quotas.csv")
 
 
-def read_prices(path: Path) -> tuple[PriceRow, ...]:
+def read_prices(path: Path) -> tuple[Price, ...]:
     """Returns the prices of a file; none where there is no file.
 
     Raises:
@@ -190,7 +156,7 @@ def read_quotas(path: Path) -> tuple[QuotaRow, ...]:
     return _read(path, "catalog of quotas", _QUOTA_COLUMNS, _quota_of)
 
 
-def merge(old: Iterable[PriceRow], new: Iterable[PriceRow], *, whole: bool = False) -> Merged:
+def merge(old: Iterable[Price], new: Iterable[Price], *, whole: bool = False) -> Merged:
     """Returns the old prices with the new ones in the place of those with the same key.
 
     A price never replaces one that is newer than itself. Of two new ones with one key the later
@@ -232,7 +198,7 @@ def merge(old: Iterable[PriceRow], new: Iterable[PriceRow], *, whole: bool = Fal
     return Merged(tuple(ordered), added, replaced, kept_newer, len(gone))
 
 
-def add_prices(path: Path, new: Sequence[PriceRow], *, whole: bool = False) -> Merged:
+def add_prices(path: Path, new: Sequence[Price], *, whole: bool = False) -> Merged:
     """Merges prices into a file, safe under concurrent writers; see `merge`.
 
     Raises:
@@ -322,7 +288,7 @@ def _read(
     return tuple(found)
 
 
-def _price_of(row: Row) -> PriceRow:
+def _price_of(row: Row) -> Price:
     cells = row.cells
     usd = parse_number(cells["usd_per_hour"])
     if usd is None or not 0 < usd <= _MOST_USD_PER_HOUR:
@@ -331,7 +297,7 @@ def _price_of(row: Row) -> PriceRow:
             f"{cells['usd_per_hour']!r} (machines that cost nothing go under offers.owned of a "
             "job)"
         )
-    return PriceRow(
+    return Price(
         cloud=_text(row, "cloud"),
         instance_type=_text(row, "instance_type"),
         market=_market(row),

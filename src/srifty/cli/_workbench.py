@@ -8,6 +8,7 @@ from pathlib import Path
 
 from srifty.allreduce import AlphaBetaModel, builtin_samples, read_samples
 from srifty.catalog import Resolved, resolve
+from srifty.catalog.store import own_catalog_path, read_prices, read_types, types_path
 from srifty.compute.latency import LatencyModel
 from srifty.core.job import Job
 from srifty.core.profile import WorkloadProfile
@@ -46,7 +47,8 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
     """
     file = read_job(path, changes)
     try:
-        catalog = resolve(file.supply)
+        own = own_catalog_path()
+        catalog = resolve(file.supply, read_prices(own), read_types(types_path(own)))
     except InputError as error:
         raise InputError(error.problems, error.source or str(path)) from None
     gpus = {offer.instance_type.gpu: offer.instance_type for offer in catalog.offers}

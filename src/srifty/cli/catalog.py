@@ -21,7 +21,6 @@ from srifty.catalog.listing import (
     ListedPrice,
     ListedType,
     Wanted,
-    as_row,
     find_type,
     listed_prices,
     listed_types,
@@ -300,7 +299,7 @@ def _types(path: Path) -> dict[tuple[str, str], ListedType]:
 
 def _prices(path: Path, wanted: Wanted) -> tuple[ListedPrice, ...]:
     types = _types(path)
-    builtin = [as_row(price, types) for price in builtin_prices()]
+    builtin = builtin_prices()
     return listed_prices(builtin, read_prices(path), types, wanted, datetime.now(UTC))
 
 

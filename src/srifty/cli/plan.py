@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from srifty.catalog import network_notes, price_notes
 from srifty.cli._json import dump, plan_result_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results, show_result
-from srifty.cli._workbench import open_job
+from srifty.cli._workbench import Workbench, open_job
 from srifty.core.job import BatchRule, Objective
+from srifty.core.plan import PlanResult
 from srifty.errors import InputError
 from srifty.planner import plan
 
@@ -91,7 +94,7 @@ def plan_command(
             top=top,
             progress=progress,
         )
-    result = replace(result, assumptions=result.assumptions + bench.catalog.notes)
+    result = _with_catalog_notes(bench, result)
     document = dump(plan_result_document(result))
     if output is not None:
         try:
@@ -104,3 +107,20 @@ def plan_command(
         show_result(console_for_results(), job, result)
     if not result.verdict.is_feasible:
         raise typer.Exit(EXIT_NO_PLAN)
+
+
+def _with_catalog_notes(bench: Workbench, result: PlanResult) -> PlanResult:
+    """Returns the result with what is to be said of its offers: network, prices and their age."""
+    best = result.plan or result.nearest
+    notes = list(bench.catalog.notes)
+    warnings = list(result.warnings)
+    if best is not None:
+        used = [group.offer for group in best.config.groups]
+        network = bench.file.network
+        notes += network_notes(
+            used, best.config.vms, efa=network.efa, placement_group=network.placement_group
+        )
+        for note in price_notes(used, bench.catalog.offers, datetime.now(UTC)):
+            notes.append(f"Price of {note.line}.")
+            warnings += note.warnings
+    return replace(result, warnings=tuple(warnings), assumptions=result.assumptions + tuple(notes))

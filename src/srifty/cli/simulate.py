@@ -16,6 +16,7 @@ from srifty.cli._workbench import Workbench, open_job
 from srifty.core.cluster import ClusterConfig
 from srifty.core.notation import parse_config
 from srifty.errors import InputError, NotationError, Problem
+from srifty.planner import places_of
 from srifty.simulator import ConfigTable, chrome_trace, forecast_jobs, timeline_of
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
@@ -41,10 +42,7 @@ def simulate(
 ) -> None:
     """Forecast one cluster configuration."""
     bench = open_job(job_path, changes or ())
-    try:
-        chosen = parse_config(config, bench.catalog.offers)
-    except NotationError as error:
-        raise InputError(error.problems, "--config") from None
+    chosen = _parse(bench, config)
     _check(bench, chosen)
     table = ConfigTable.from_configs([chosen])
     iterations = bench.simulator.predict(bench.job, table)
@@ -67,6 +65,28 @@ def simulate(
     console.print()
     for sentence in assumptions + bench.catalog.notes:
         console.print(Text(f"  - {sentence}", style="dim"))
+
+
+def _parse(bench: Workbench, text: str) -> ClusterConfig:
+    """Returns the configuration in the cheapest place that offers all of it."""
+    offers = bench.catalog.offers
+    allow = bench.file.allow_cross_zone
+    found: list[ClusterConfig] = []
+    for place in places_of(offers, allow_cross_zone=allow):
+        try:
+            found.append(parse_config(text, place))
+        except NotationError:
+            continue
+    if found:
+        return min(found, key=lambda chosen: chosen.usd_per_hour)
+    try:
+        parse_config(text, offers)
+    except NotationError as error:
+        raise InputError(error.problems, "--config") from None
+    raise InputError(
+        "no single zone offers all of it; set offers.allow_cross_zone: true to span zones",
+        "--config",
+    )
 
 
 def _check(bench: Workbench, config: ClusterConfig) -> None:

@@ -1,0 +1,74 @@
+"""What to mind about the prices that a plan rests on: their age, and spot above on-demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from srifty.catalog.quotes import STATED
+from srifty.catalog.sanity import PriceFlag, check_price
+from srifty.core.offers import Market, Offer
+from srifty.units import format_usd
+
+
+@dataclass(frozen=True, slots=True)
+class PriceNote:
+    """A price that a plan rests on.
+
+    Attributes:
+        label: the offer, for people.
+        line: price, age and source in one line.
+        warnings: what to mind about it, in full sentences.
+    """
+
+    label: str
+    line: str
+    warnings: tuple[str, ...]
+
+
+def price_notes(
+    used: Sequence[Offer], offers: Sequence[Offer], now: datetime
+) -> tuple[PriceNote, ...]:
+    """Returns a note for each offer that a plan uses.
+
+    Args:
+        used: the offers of the plan.
+        offers: all offers, to compare spot with on-demand.
+        now: the time at which ages count, with its zone.
+    """
+    return tuple(_note(offer, offers, now) for offer in dict.fromkeys(used))
+
+
+def _note(offer: Offer, offers: Sequence[Offer], now: datetime) -> PriceNote:
+    per_hour = f"{format_usd(offer.usd_per_hour)} per hour"
+    name = f"{offer.label} in {offer.location}" if offer.location.region else offer.label
+    if offer.price_source == STATED:
+        return PriceNote(name, f"{name}: {per_hour}, {STATED}", ())
+    on_demand = [
+        other.usd_per_hour
+        for other in offers
+        if other.instance_type == offer.instance_type and other.market is Market.ON_DEMAND
+    ]
+    check = check_price(
+        offer.usd_per_hour,
+        gpus=offer.instance_type.gpus,
+        market=offer.market,
+        now=now,
+        date=offer.price_date,
+        on_demand_usd_per_hour=min(on_demand, default=None),
+    )
+    warnings: list[str] = []
+    if not check.accepted:
+        warnings.append(f"The price of {name} cannot be right ({per_hour}): {check.reason}.")
+    if PriceFlag.SPOT_NOT_CHEAPER in check.flags:
+        warnings.append(f"Spot is not cheaper than on-demand for {name} ({per_hour}).")
+    if {PriceFlag.STALE, PriceFlag.UNDATED} & set(check.flags):
+        moves = "Spot prices move by the hour" if offer.market is Market.SPOT else "Prices change"
+        warnings.append(
+            f"The price of {name} is a snapshot ({check.age}). {moves}: fetch current ones with "
+            "srifty catalog refresh or import, or state them under offers.prices."
+        )
+    return PriceNote(
+        name, f"{name}: {per_hour}, {check.age} ({offer.price_source})", tuple(warnings)
+    )
