@@ -29,8 +29,8 @@ def network_notes(
     able = [kind.name for kind in kinds if kind.efa]
     if efa == "auto" and able:
         notes.append(
-            f"EFA ({', '.join(able)}): unknown whether the run uses it; where TCP was measured too, "
-            "the slower counts (network.efa: on or off decides)."
+            f"EFA ({', '.join(able)}): unknown whether the run uses it; where TCP was measured "
+            "too, the slower counts (network.efa: on or off decides)."
         )
     elif efa == "on" and len(able) < len(kinds):
         names = ", ".join(kind.name for kind in kinds if not kind.efa)
