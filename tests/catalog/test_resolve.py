@@ -2,13 +2,19 @@ import pytest
 
 from srifty.catalog import builtin_instance_types, resolve
 from srifty.catalog.builtin import builtin_prices
+from srifty.catalog.price import Price
 from srifty.core import InstanceType, Market
+from srifty.core.offers import QuotaPool, QuotaUnit
 from srifty.core.supply import PriceEntry, QuotaEntry, SupplyRequest
 from srifty.errors import InputError
 from srifty.units import GIB
 
 BOTH = (Market.ON_DEMAND, Market.SPOT)
-LISTED = {(p.instance_type, p.market): p for p in builtin_prices() if p.region == "us-east-1"}
+REGIONS = {"aws": "us-east-1", "gcp": "us-central1"}
+LISTED: dict[tuple[str, Market], dict[str | None, Price]] = {}
+for price in builtin_prices():
+    if price.region == REGIONS[price.cloud]:
+        LISTED.setdefault((price.instance_type, price.market), {})[price.zone] = price
 LAB = InstanceType("lab", "aws", "T4", 2, 16 * GIB, 8, 10.0)
 
 
@@ -21,14 +27,20 @@ def offers(resolved):
     return {(o.instance_type.name, o.market): o for o in resolved.offers}
 
 
-def test_a_bare_quota_holds_for_each_market():
-    found = offers(resolve(request(("g4dn.xlarge", None, 4))))
-    assert {market for _, market in found} == set(BOTH)
-    assert all(offer.quota == 4 for offer in found.values())
-    for key, offer in found.items():
-        assert offer.usd_per_hour == LISTED[key].usd_per_hour
-        assert offer.price_source == LISTED[key].source
-        assert offer.price_date == LISTED[key].date
+def test_a_bare_quota_holds_for_each_market_over_its_zones_together():
+    resolved = resolve(request(("g4dn.xlarge", None, 4)))
+    for market in BOTH:
+        listed = LISTED["g4dn.xlarge", market]
+        of_market = {o.location.zone: o for o in resolved.offers if o.market is market}
+        assert of_market.keys() == listed.keys()
+        for zone, offer in of_market.items():
+            assert offer.quota == 4
+            assert offer.usd_per_hour == listed[zone].usd_per_hour
+            assert offer.price_source == listed[zone].source
+            assert offer.price_date == (listed[zone].date or None)
+        pools = {offer.pools for offer in of_market.values()}
+        shared = (QuotaPool("g4dn.xlarge (spot)", 4, QuotaUnit.VMS),)
+        assert pools == ({shared} if len(listed) > 1 else {()})
 
 
 def test_quota_per_market():
@@ -55,7 +67,7 @@ def test_a_quota_in_an_unasked_market_is_named():
         request(("g4dn.xlarge", Market.SPOT, 4), ("p3.8xlarge", None, 2), markets=BOTH[:1])
     )
     assert set(offers(resolved)) == {("p3.8xlarge", Market.ON_DEMAND)}
-    assert any("g4dn.xlarge" in note and "not offered" in note for note in resolved.notes)
+    assert any("g4dn.xlarge" in line and "not offered" in line for line in resolved.left_out)
 
 
 def test_no_offer_at_all_is_an_error():
@@ -68,7 +80,7 @@ def test_stated_prices_win():
     found = offers(resolve(request(("p3.8xlarge", None, 2), prices=[price])))
     assert found["p3.8xlarge", Market.SPOT].usd_per_hour == 3.67
     assert found["p3.8xlarge", Market.SPOT].price_source == "stated in the job"
-    listed = LISTED["p3.8xlarge", Market.ON_DEMAND]
+    listed = LISTED["p3.8xlarge", Market.ON_DEMAND][None]
     assert found["p3.8xlarge", Market.ON_DEMAND].usd_per_hour == listed.usd_per_hour
 
 
@@ -76,20 +88,26 @@ def test_a_type_without_a_price_in_one_market_is_left_out_there_and_named():
     price = PriceEntry("lab", Market.ON_DEMAND, 1.0)
     resolved = resolve(request(("lab", None, 2), prices=[price], declared=[LAB]))
     assert set(offers(resolved)) == {("lab", Market.ON_DEMAND)}
-    assert "lab has no spot price in us-east-1: not offered there." in resolved.notes
+    (line,) = resolved.left_out
+    assert line.startswith("offers.quota.lab: has no spot price in us-east-1 or elsewhere")
+    assert "not offered as spot" in line
 
 
 @pytest.mark.parametrize("name", builtin_instance_types())
 def test_every_builtin_type_is_offered_exactly_where_it_has_a_price(name):
+    cloud = builtin_instance_types()[name].cloud
+    region = REGIONS[cloud]
     priced = {market for market in BOTH if (name, market) in LISTED}
     if not priced:
-        with pytest.raises(InputError, match="has no on-demand or spot price in us-east-1; state"):
-            resolve(request((name, None, 1)))
+        with pytest.raises(InputError, match=f"has no on-demand or spot price in {region}"):
+            resolve(request((name, None, 1), cloud=cloud, region=region))
         return
-    resolved = resolve(request((name, None, 1)))
+    resolved = resolve(request((name, None, 1), cloud=cloud, region=region))
     assert {offer.market for offer in resolved.offers} == priced
-    for market in set(BOTH) - priced:
-        assert f"{name} has no {market} price in us-east-1: not offered there." in resolved.notes
+    unpriced = sorted(set(BOTH) - priced)
+    assert len(resolved.left_out) == (1 if unpriced else 0)
+    for line in resolved.left_out:
+        assert f"has no {' or '.join(unpriced)} price in {region}" in line
 
 
 def test_a_declared_type_replaces_the_builtin_one():
@@ -123,9 +141,8 @@ def test_another_cloud():
         resolve(request(("g4dn.xlarge", None, 1), cloud="gcp"))
 
 
-def test_the_age_of_builtin_prices_is_told_and_that_of_stated_ones_is_not():
+def test_stated_prices_have_no_age():
     stated = [PriceEntry("g4dn.xlarge", market, 1.0) for market in BOTH]
-    assert resolve(request(("g4dn.xlarge", None, 1), prices=stated)).notes == ()
-    (note,) = resolve(request(("g4dn.xlarge", None, 1))).notes
-    assert "snapshot" in note
-    assert "offers.prices" in note
+    resolved = resolve(request(("g4dn.xlarge", None, 1), prices=stated))
+    assert {offer.price_date for offer in resolved.offers} == {None}
+    assert (resolved.notes, resolved.left_out) == ((), ())

@@ -20,6 +20,11 @@ LATER = {
     "no price",
     "another cloud's",
     "no profile for the GPU",
+    "zones of another region",
+    "vCPUs without a pool",
+    "reservation of an unknown type",
+    "owned name",
+    "owned of an unknown GPU",
 }
 
 
@@ -216,7 +221,5 @@ def test_a_byte_order_mark_and_carriage_returns_are_fine(tmp_path):
 
 def test_the_offers_are_what_the_job_asks_for(tmp_path):
     file = read_job(write_job(tmp_path))
-    assert [offer.label for offer in resolve(file.supply).offers] == [
-        "g4dn.xlarge",
-        "g4dn.xlarge (spot)",
-    ]
+    labels = dict.fromkeys(offer.label for offer in resolve(file.supply).offers)
+    assert list(labels) == ["g4dn.xlarge", "g4dn.xlarge (spot)"]

@@ -8,6 +8,7 @@ from srifty.catalog.builtin import (
     builtin_prices,
     builtin_sources,
 )
+from srifty.catalog.hosts import mixed_host_warnings
 from srifty.catalog.network import network_notes
 from srifty.catalog.resolve import Resolved, resolve
 
@@ -19,6 +20,7 @@ __all__ = [
     "builtin_instance_types",
     "builtin_prices",
     "builtin_sources",
+    "mixed_host_warnings",
     "network_notes",
     "price_notes",
     "resolve",

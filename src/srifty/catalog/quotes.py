@@ -37,20 +37,27 @@ class Quote:
 
 
 class PriceBook:
-    """The prices of one region.
+    """The prices of one cloud's region.
 
     Args:
+        cloud: the provider.
         region: the region.
         stated: prices that the job states; they replace all others.
         own: prices of the user's own catalog; they replace built-in ones of a type and market.
     """
 
     def __init__(
-        self, region: str, stated: Sequence[PriceEntry] = (), own: Sequence[Price] = ()
+        self,
+        cloud: str,
+        region: str,
+        stated: Sequence[PriceEntry] = (),
+        own: Sequence[Price] = (),
     ) -> None:
+        self._region = region
+        self._all = [p for p in (*own, *builtin_prices()) if p.cloud == cloud]
         self._stated = {(price.instance_type, price.market): price for price in stated}
-        self._own = _by_key(own, region)
-        self._builtin = _by_key(builtin_prices(), region)
+        self._own = _by_key(own, cloud, region)
+        self._builtin = _by_key(builtin_prices(), cloud, region)
 
     def quotes(self, instance_type: str, market: Market) -> tuple[Quote, ...]:
         """Returns the prices of a type in a market: one for the region, or one a zone; or none."""
@@ -69,11 +76,26 @@ class PriceBook:
             for price in prices
         )
 
+    def elsewhere(self, instance_type: str, market: Market) -> tuple[str, ...]:
+        """Returns the other regions in which a type has a price in a market."""
+        return tuple(
+            sorted(
+                {
+                    price.region
+                    for price in self._all
+                    if (price.instance_type, price.market) == (instance_type, market)
+                    and price.region != self._region
+                }
+            )
+        )
 
-def _by_key(prices: Sequence[Price], region: str) -> dict[tuple[str, Market], list[Price]]:
+
+def _by_key(
+    prices: Sequence[Price], cloud: str, region: str
+) -> dict[tuple[str, Market], list[Price]]:
     groups: dict[tuple[str, Market], list[Price]] = {}
     for price in prices:
-        if price.region == region:
+        if (price.cloud, price.region) == (cloud, region):
             groups.setdefault((price.instance_type, price.market), []).append(price)
     return groups
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from srifty.catalog.billing import rule_for
 from srifty.catalog.builtin import builtin_gpus, builtin_instance_types
 from srifty.catalog.price import Price
-from srifty.catalog.quotes import STATED, PriceBook
+from srifty.catalog.quotes import STATED, PriceBook, Quote
 from srifty.catalog.store import TypeRow
 from srifty.core.billing import UNBILLED
 from srifty.core.hardware import InstanceType
-from srifty.core.offers import Location, Market, Offer, QuotaPool
+from srifty.core.offers import Location, Market, Offer, QuotaPool, QuotaUnit
 from srifty.core.supply import OwnedEntry, ReservedEntry, SupplyRequest
 from srifty.errors import InputError, Problem
+from srifty.units import GIB
 
 # VMs that a quota in vCPUs alone allows at most: more than any plan of ours.
 _NO_VM_QUOTA = 1_000_000
@@ -29,11 +30,13 @@ class Resolved:
 
     Attributes:
         offers: what can be rented.
-        notes: what could not be had, how quotas were read, how old prices are; full sentences.
+        notes: how quotas were read, and what was assumed; full sentences.
+        left_out: what the job asks for but cannot be had, and why; full sentences.
     """
 
     offers: tuple[Offer, ...]
     notes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def resolve(
@@ -43,8 +46,8 @@ def resolve(
 ) -> Resolved:
     """Returns the offers of a request: the quota's types in its markets, with their prices.
 
-    A type without a price in one of several markets is left out there and named in the notes; it
-    is never silently offered in another market.
+    A type without a price in a market is left out there, and named with the reason; it is never
+    silently offered in another market, or at another region's price.
 
     Args:
         request: what the job asks for.
@@ -52,8 +55,7 @@ def resolve(
         own_types: instance types of the user's own catalog.
 
     Raises:
-        InputError: unknown instance types, a type without any price, or no offer at all; all are
-            reported together.
+        InputError: unknown instance types, or no offer at all; all are reported together.
     """
     resolver = _Resolver(request, own_prices, own_types)
     resolver.add_quotas()
@@ -72,11 +74,13 @@ class _Resolver:
         own_types: Sequence[TypeRow],
     ) -> None:
         self._request = request
-        imported = {row.name: kind for row in own_types if (kind := _imported_type(row))}
-        declared = {kind.name: kind for kind in request.declared}
-        self._known = imported | builtin_instance_types() | declared
-        self._without_network = {row.name for row in own_types} - set(self._known)
-        self._prices = PriceBook(request.region, request.prices, own_prices)
+        self._known = _known_types(request, own_types)
+        self._without_network = {
+            row.name: row
+            for row in own_types
+            if row.cloud == request.cloud and row.name not in self._known
+        }
+        self._prices = PriceBook(request.cloud, request.region, request.prices, own_prices)
         self._offers: list[Offer] = []
         self._notes: list[str] = []
         self._problems = [
@@ -84,13 +88,16 @@ class _Resolver:
             for name in dict.fromkeys(price.instance_type for price in request.prices)
             if name not in self._known
         ]
-        self._unasked: list[Problem] = []
+        self._left_out: list[Problem] = []
 
     def result(self) -> Resolved:
         if self._problems or not self._offers:
-            raise InputError([*self._problems, *self._unasked])
-        notes = [*self._notes, *map(str, self._unasked)]
-        return Resolved(tuple(self._offers), tuple(notes) + self._quota_notes())
+            raise InputError([*self._problems, *self._left_out])
+        return Resolved(
+            tuple(self._offers),
+            tuple(self._notes) + self._quota_notes(),
+            tuple(map(str, self._left_out)),
+        )
 
     def add_quotas(self) -> None:
         """Adds the types of the quota, in each market that was asked for."""
@@ -108,7 +115,7 @@ class _Resolver:
             }
             if not by_market:
                 asked = ", ".join(request.markets)
-                self._unasked.append(
+                self._left_out.append(
                     Problem(
                         f"offers.quota.{name}",
                         f"has a quota in other markets than offers.markets ({asked}) alone: not "
@@ -117,30 +124,39 @@ class _Resolver:
                 )
                 continue
             missing = [
-                str(market)
+                market
                 for market, vms in by_market.items()
                 if not self._add_market(kind, market, vms)
             ]
-            if len(missing) == len(by_market):
-                self._problems.append(
-                    Problem(
-                        f"offers.quota.{name}",
-                        f"has no {' or '.join(missing)} price in {request.region}; state one: "
-                        f"offers.prices: {{{name}: {{{missing[0]}: 1.23}}}}",
-                    )
-                )
-            elif missing:
-                self._notes.append(
-                    f"{name} has no {' or '.join(missing)} price in {request.region}: not offered "
-                    "there."
-                )
+            if missing:
+                self._leave_out(name, missing)
+
+    def _leave_out(self, name: str, markets: Sequence[Market]) -> None:
+        """Notes that a type cannot be had in some markets, for want of a price."""
+        request, which = self._request, " or ".join(markets)
+        priced = [m for m in markets if request.zones and self._prices.quotes(name, m)]
+        others = {r: None for m in markets for r in self._prices.elsewhere(name, m)}
+        if priced:
+            why = f"has no {which} price in {' or '.join(request.zones)}, only in other zones"
+        elif others:
+            why = f"has no {which} price in {request.region}, only in {_listed(list(others))}"
+        else:
+            why = (
+                f"has no {which} price in {request.region} or elsewhere (zero is not taken from a "
+                "catalog)"
+            )
+        self._left_out.append(
+            Problem(
+                f"offers.quota.{name}",
+                f"{why}: not offered as {which}; state one: "
+                f"offers.prices: {{{name}: {{{markets[0]}: 1.23}}}}",
+            )
+        )
 
     def _add_market(self, kind: InstanceType, market: Market, vms: int | None) -> bool:
         """Adds the offers of a type in one market, one a zone; returns whether it has a price."""
         request = self._request
-        quotes = self._prices.quotes(kind.name, market)
-        if request.zones:
-            quotes = tuple(q for q in quotes if q.zone is None or q.zone in request.zones)
+        quotes = self._quotes_in_zones(kind.name, market)
         quota = _NO_VM_QUOTA if vms is None else vms
         pools = [
             QuotaPool(str(entry), entry.vcpus)
@@ -156,23 +172,33 @@ class _Resolver:
                 )
             )
         if len(quotes) > 1 and vms is not None:  # one quota for the zones of the region together
-            pools.append(QuotaPool(f"{market} {kind.name} ({vms} VMs)", vms * kind.vcpus))
-        for quote in quotes:
-            self._offers.append(
-                Offer(
-                    kind,
-                    market,
-                    Location(request.region, quote.zone),
-                    quote.usd_per_hour,
-                    quota,
-                    quote.source,
-                    quote.date,
-                    tuple(pools),
-                    None,
-                    rule_for(kind.cloud),
-                )
+            suffix = "" if market is Market.ON_DEMAND else f" ({market})"
+            pools.append(QuotaPool(f"{kind.name}{suffix}", vms, QuotaUnit.VMS))
+        self._offers += [
+            Offer(
+                kind,
+                market,
+                Location(request.region, quote.zone),
+                quote.usd_per_hour,
+                quota,
+                price_source=quote.source,
+                price_date=quote.date,
+                pools=tuple(pools),
+                billing=rule_for(kind.cloud),
             )
+            for quote in quotes
+        ]
         return bool(quotes)
+
+    def _quotes_in_zones(self, name: str, market: Market) -> tuple[Quote, ...]:
+        """Returns a type's prices in the zones that were asked for, a region's price in each."""
+        quotes, zones = self._prices.quotes(name, market), self._request.zones
+        if not zones:
+            return quotes
+        regional = (replace(q, zone=zone) for q in quotes if q.zone is None for zone in zones)
+        found = {quote.zone: quote for quote in regional}
+        found |= {quote.zone: quote for quote in quotes if quote.zone in zones}
+        return tuple(found.values())
 
     def add_reserved(self) -> None:
         """Adds the reserved VMs that can be used already."""
@@ -182,11 +208,18 @@ class _Resolver:
                 self._add_reservation(kind, entry)
 
     def _add_reservation(self, kind: InstanceType, entry: ReservedEntry) -> None:
+        zones = self._request.zones
+        why = None
         if entry.starts_in_s > 0:
-            self._notes.append(f"The reservation of {kind.name} has not begun: not offered.")
-            return
-        if entry.ends_in_s is not None and entry.ends_in_s <= 0:
-            self._notes.append(f"The reservation of {kind.name} is over: not offered.")
+            why = "has not begun"
+        elif entry.ends_in_s is not None and entry.ends_in_s <= 0:
+            why = "is over"
+        elif zones and entry.zone not in (None, *zones):
+            why = f"lies in {entry.zone}, not in {' or '.join(zones)}"
+        if why is not None:
+            self._left_out.append(
+                Problem("", f"The reservation of {kind.name} {why}: not offered.")
+            )
             return
         self._offers.append(
             Offer(
@@ -195,11 +228,9 @@ class _Resolver:
                 Location(self._request.region, entry.zone),
                 entry.usd_per_hour,
                 entry.count,
-                STATED,
-                None,
-                (),
-                entry.ends_in_s,
-                rule_for(kind.cloud),
+                price_source=STATED,
+                ends_in_s=entry.ends_in_s,
+                billing=rule_for(kind.cloud),
             )
         )
 
@@ -222,7 +253,10 @@ class _Resolver:
                     f"{entry.name}: no network speed is given (rated_gbit_per_s); "
                     f"{_OWNED_GBIT_PER_S:g} Gbit/s are assumed between machines."
                 )
-            self._offers.append(_owned_offer(entry, memory))
+            try:
+                self._offers.append(_owned_offer(entry, memory))
+            except InputError as error:
+                self._problems += [Problem(f"offers.owned.{index}", str(error))]
 
     def _find(self, where: str, name: str) -> InstanceType | None:
         """Returns the type of that name, or notes what is wrong with it."""
@@ -236,10 +270,13 @@ class _Resolver:
         return kind
 
     def _unknown(self, name: str) -> str:
-        if name in self._without_network:
+        row = self._without_network.get(name)
+        if row is not None:
             return (
-                "is in your catalog, but its network speed is not known; declare it under "
-                "offers.types"
+                "is in your catalog, but its network speed is not known; declare it: offers.types: "
+                f"[{{name: {name}, gpu: {row.gpu}, gpus: {row.gpus}, gpu_memory_gib: "
+                f"{row.gpu_memory_bytes / GIB:g}, vcpus: {row.vcpus}, rated_gbit_per_s: 10}}], but "
+                "with its own sustained speed"
             )
         close = difflib.get_close_matches(name, self._known, n=3)
         hint = f"; did you mean {', '.join(close)}?" if close else "."
@@ -256,6 +293,20 @@ class _Resolver:
         if idle:
             notes.append(f"No offered type counts against: {', '.join(idle)}.")
         return tuple(notes)
+
+
+def _known_types(request: SupplyRequest, own_types: Sequence[TypeRow]) -> dict[str, InstanceType]:
+    """Returns the types by name: declared, built-in, the user's own; other clouds' last."""
+    imported = [kind for row in own_types if (kind := _imported_type(row))]
+    every = (*imported, *builtin_instance_types().values(), *request.declared)
+    known = {kind.name: kind for kind in every}
+    return known | {kind.name: kind for kind in every if kind.cloud == request.cloud}
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    """Returns names for people, the first few of many."""
+    more = f" and {len(names) - most} others" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _imported_type(row: TypeRow) -> InstanceType | None:
@@ -293,6 +344,6 @@ def _owned_offer(entry: OwnedEntry, gpu_memory_bytes: int) -> Offer:
         Location(""),
         entry.usd_per_hour,
         entry.count,
-        STATED,
+        price_source=STATED,
         billing=UNBILLED,
     )

@@ -95,14 +95,14 @@ def show_groups(console: Console, config: ClusterConfig) -> None:
 def _promise(job: Job, forecast: JobForecast) -> str:
     """Returns the answer in one line: how long, how much, how sure."""
     time_s, cost = forecast.time_s, forecast.cost_usd
-    line = f"Ends in {format_duration(time_s.mean)} for {format_usd(cost.mean)}"
+    line = f"Ends in {format_duration(time_s.mean)} for {format_usd(cost.mean)} in total"
     limits: list[str] = []
     if job.limits.deadline_s is not None:
         limits.append(f"the deadline ({format_duration(job.limits.deadline_s)})")
     if job.limits.budget_usd is not None:
         limits.append(f"the budget ({format_usd(job.limits.budget_usd)})")
     if not limits:
-        return f"{line} (90 %: {format_duration(time_s.p90)}, {format_usd(cost.p90)})."
+        return f"{line} (90 %: {format_duration(time_s.p90)}, {format_usd(cost.p90)} in total)."
     odds = _odds(forecast.success_probability)
     return f"{line}, with {odds} within {' and '.join(limits)}."
 
@@ -142,11 +142,16 @@ def show_forecast(console: Console, config: ClusterConfig, forecast: JobForecast
             bar = "█" * round(30 * seconds / total)
             parts.add_row(f"    {name}", format_duration(seconds), f"{seconds / total:.0%}", bar)
         console.print(parts)
+    traffic = f", {format_usd(forecast.traffic_usd)} in total for bytes that cross zones"
+    console.print(
+        f"  All VMs together cost {format_usd(config.usd_per_hour)} per hour"
+        f"{traffic if forecast.traffic_usd else ''}."
+    )
     table = Table.grid(padding=(0, 2))
     table.add_row("  ", "half of the time", "90 % of the time", "95 % of the time")
     time_s, cost = forecast.time_s, forecast.cost_usd
     table.add_row("  ends in", *(format_duration(t) for t in (time_s.p50, time_s.p90, time_s.p95)))
-    table.add_row("  costs", *(format_usd(c) for c in (cost.p50, cost.p90, cost.p95)))
+    table.add_row("  costs in total", *(format_usd(c) for c in (cost.p50, cost.p90, cost.p95)))
     console.print(table)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from srifty.catalog import network_notes, price_notes
+from srifty.catalog import mixed_host_warnings, network_notes, price_notes
 from srifty.cli._json import dump, plan_result_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._progress import SearchProgress
@@ -110,12 +110,13 @@ def plan_command(
 
 
 def _with_catalog_notes(bench: Workbench, result: PlanResult) -> PlanResult:
-    """Returns the result with what is to be said of its offers: network, prices and their age."""
+    """Returns the result with what is to be said of its offers: hosts, network, prices."""
     best = result.plan or result.nearest
     notes = list(bench.catalog.notes)
-    warnings = list(result.warnings)
+    warnings = [*result.warnings, *bench.catalog.left_out]
     if best is not None:
         used = [group.offer for group in best.config.groups]
+        warnings += mixed_host_warnings(used)
         network = bench.file.network
         notes += network_notes(
             used, best.config.vms, efa=network.efa, placement_group=network.placement_group

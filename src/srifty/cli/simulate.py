@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from srifty.catalog import mixed_host_warnings
 from srifty.cli._json import config_document, dump, forecast_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._show import console_for_results, show_forecast, show_groups
@@ -53,17 +54,22 @@ def simulate(
             trace.write_text(json.dumps(chrome_trace(timeline)), encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror or error}", str(trace)) from None
-    assumptions = bench.simulator.assumptions(bench.job, [g.offer for g in chosen.groups])
+    used = [group.offer for group in chosen.groups]
+    assumptions = bench.simulator.assumptions(bench.job, used) + bench.catalog.notes
+    warnings = mixed_host_warnings(used) + bench.catalog.left_out
     if as_json:
         document = config_document(chosen) | forecast_document(forecast)
-        typer.echo(dump(document | {"assumptions": list(assumptions + bench.catalog.notes)}))
+        notes = {"warnings": list(warnings), "assumptions": list(assumptions)}
+        typer.echo(dump(document | notes))
         return
     console = console_for_results()
     console.print(Text(f"{bench.job.name}: {bench.job.iterations:,} iterations on", style="bold"))
     show_groups(console, chosen)
     show_forecast(console, chosen, forecast)
     console.print()
-    for sentence in assumptions + bench.catalog.notes:
+    for sentence in warnings:
+        console.print(Text(f"  - {sentence}", style="yellow"))
+    for sentence in assumptions:
         console.print(Text(f"  - {sentence}", style="dim"))
 
 

@@ -36,20 +36,33 @@ class Location:
         return self.zone or self.region or "on site"
 
 
+class QuotaUnit(StrEnum):
+    """What a quota counts."""
+
+    VCPUS = "vCPUs"
+    VMS = "VMs"
+
+
 @dataclass(frozen=True, slots=True)
 class QuotaPool:
-    """A quota in vCPUs that several offers share: types of one family, or zones of one region.
+    """A quota that several offers share: types of one family, or zones of one region.
 
     Attributes:
         name: such as `spot G`, for people.
-        vcpus: vCPUs that may run at a time.
+        limit: how many units may run at a time.
+        unit: what is counted.
     """
 
     name: str
-    vcpus: int
+    limit: int
+    unit: QuotaUnit = QuotaUnit.VCPUS
 
     def __post_init__(self) -> None:
-        require_count(f"quota {self.name!r}: vCPUs", self.vcpus, least=0)
+        require_count(f"quota {self.name!r}: {self.unit}", self.limit, least=0)
+
+    def weight(self, instance_type: InstanceType) -> int:
+        """Returns how many units one VM takes."""
+        return instance_type.vcpus if self.unit is QuotaUnit.VCPUS else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,7 @@ class Offer:
         quota: how many VMs can be had at most.
         price_source: where the price comes from.
         price_date: ISO date or time of the price, or a part of it; None where the user gave it.
-        pools: the quotas in vCPUs that it shares with other offers.
+        pools: the quotas that it shares with other offers.
         ends_in_s: seconds from now until it can no longer be used (a reservation); None: no end.
         billing: how it is billed.
     """
@@ -89,6 +102,12 @@ class Offer:
             f"machines), not {price!r}",
         )
         require_count(f"{self.label}: quota", self.quota, least=0)
+
+    @property
+    def most_vms(self) -> int:
+        """How many VMs can be had, all its quotas considered."""
+        by_pool = (pool.limit // pool.weight(self.instance_type) for pool in self.pools)
+        return min((self.quota, *by_pool))
 
     @property
     def label(self) -> str:

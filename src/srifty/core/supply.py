@@ -137,7 +137,7 @@ class SupplyRequest:
     Attributes:
         cloud: the provider, `aws`.
         region: the region, `us-east-1`.
-        markets: markets that may be used.
+        markets: markets in which VMs of the quota may be rented.
         quota: how many VMs of which type.
         prices: prices that replace the catalog's.
         declared: instance types that the catalog does not know.
@@ -159,7 +159,10 @@ class SupplyRequest:
     owned: tuple[OwnedEntry, ...] = ()
 
     def __post_init__(self) -> None:
-        require(bool(self.markets), "offers need at least one market: on-demand, spot")
+        require(
+            bool(self.markets or not self.quota),
+            "offers need at least one market: on-demand, spot",
+        )
         require(
             bool(self.quota or self.reserved or self.owned),
             "offers need a quota (how many VMs of which types), reserved or owned machines",

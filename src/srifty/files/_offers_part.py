@@ -25,6 +25,7 @@ from srifty.files._reading import Count, FileModel, Name, shown
 from srifty.units import GIB
 
 _MOST_USD = 1e9
+_RENTED = (Market.ON_DEMAND, Market.SPOT)
 _T = TypeVar("_T")
 
 
@@ -88,16 +89,18 @@ def _by_market(value: dict[Any, Any], read: Callable[[Any], _T]) -> dict[Market,
 
 
 def _market(value: Any) -> Market:
-    if value in (Market.ON_DEMAND, Market.SPOT):
+    if value in _RENTED:
         return Market(value)
     raise ValueError(f"markets are on-demand and spot, not {shown(value)}")
 
 
 def _markets(value: Any) -> tuple[Market, ...]:
+    """Returns the markets in which VMs are rented; reserved and owned ones are used if declared."""
     names: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
     if not names:
         raise ValueError("must name at least one market: on-demand, spot")
-    return tuple(dict.fromkeys(_market(name) for name in names))
+    rented = [name for name in names if name not in (Market.RESERVED, Market.OWNED)]
+    return tuple(dict.fromkeys(_market(name) for name in rented))
 
 
 def _zones(value: Any) -> tuple[str, ...]:

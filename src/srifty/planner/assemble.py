@@ -14,6 +14,8 @@ from srifty.planner.space import Splits
 from srifty.planner.supply import TypeSupply
 from srifty.simulator.tables import ConfigTable
 
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
@@ -37,53 +39,84 @@ def assemble(supplies: Sequence[TypeSupply], splits: Splits, batch_rule: BatchRu
 
     Workers of a type fill its VMs one after the other; the last VM may have idle GPUs. A remainder
     goes to the full VMs first, one sample per worker, so that VMs of a type differ by as little as
-    possible. VMs take the cheapest offers first. Where types share a quota in vCPUs, each type is
-    once the first to take from it; splits that exceed it are left out.
+    possible. VMs take the cheapest offers first, which is the best there is, unless types compete
+    for a quota that they share. Then each type is once the first to take from it, and splits that
+    exceed it are left out.
 
     Args:
         supplies: the T types of the splits.
         splits: R splits.
         batch_rule: powers of two accumulate over a power of two of passes.
     """
+    vms = [
+        -(-splits.workers[:, t] // supply.instance_type.gpus) for t, supply in enumerate(supplies)
+    ]
+    types = list(range(len(supplies)))
+    alone = [_take_vms(supply, vms[t], {})[0] for t, supply in enumerate(supplies)]
     tables: list[ConfigTable] = []
     rows: list[IntArray] = []
-    prices: list[NDArray[np.float64]] = []
-    for order in _type_orders(supplies):
-        configs, served = _assemble_in_order(supplies, splits, batch_rule, order)
+    prices: list[FloatArray] = []
+    for first in types:
+        order = [first, *(t for t in types if t != first)]
+        taken, served = _take_in_order(supplies, vms, order)
+        configs = _deal(supplies, splits, batch_rule, taken)
         price = np.where(served, configs.usd_per_hour, np.inf)
         new = served & np.all([price != other for other in prices] or [served], axis=0)
         prices.append(price)
         kept = np.flatnonzero(new)
         tables.append(configs.take(kept))
         rows.append(kept)
-    narrowing = "types take from a shared vCPU quota one after the other" if len(tables) > 1 else ""
+        if not (_can_choose(supplies) and _differs(taken, alone).any()):
+            break
+    narrowing = "types take from a shared quota one after the other" if len(tables) > 1 else ""
     return Assembled(ConfigTable.concatenate(tables), np.concatenate(rows), narrowing)
 
 
-def _type_orders(supplies: Sequence[TypeSupply]) -> list[list[int]]:
-    """Returns the orders in which types take their VMs: one, unless they share a pool."""
-    types = list(range(len(supplies)))
+def _can_choose(supplies: Sequence[TypeSupply]) -> bool:
+    """Whether a type that shares a quota with another one has several offers to take from."""
     pools = [{pool for offer in supply.offers for pool in offer.pools} for supply in supplies]
-    shared = any(pools[a] & pools[b] for a in types for b in types if a < b)
-    if not shared:
-        return [types]
-    return [[first, *(t for t in types if t != first)] for first in types]
+    return any(
+        len(supplies[a].offers) > 1 and pools[a] & pools[b]
+        for a in range(len(supplies))
+        for b in range(len(supplies))
+        if a != b
+    )
 
 
-def _assemble_in_order(
+def _take_in_order(
+    supplies: Sequence[TypeSupply], vms: Sequence[IntArray], order: Sequence[int]
+) -> tuple[list[list[IntArray]], BoolArray]:
+    """Returns how many VMs of each type's offers are taken, and whether the quotas suffice."""
+    taken: list[list[IntArray]] = [[] for _ in supplies]
+    pool_left: dict[QuotaPool, IntArray] = {}
+    served = np.ones(len(vms[0]) if vms else 0, dtype=np.bool_)
+    for t in order:
+        taken[t], complete = _take_vms(supplies[t], vms[t], pool_left)
+        served &= complete
+    return taken, served
+
+
+def _differs(taken: Sequence[Sequence[IntArray]], alone: Sequence[Sequence[IntArray]]) -> BoolArray:
+    """Returns (R,) whether some type takes other VMs than it would without the other types."""
+    pairs = [
+        own != other
+        for ours, others in zip(taken, alone, strict=True)
+        for own, other in zip(ours, others, strict=True)
+    ]
+    return np.any(pairs, axis=0) if pairs else np.zeros(0, dtype=np.bool_)
+
+
+def _deal(
     supplies: Sequence[TypeSupply],
     splits: Splits,
     batch_rule: BatchRule,
-    order: Sequence[int],
-) -> tuple[ConfigTable, NDArray[np.bool_]]:
-    """Returns one row per split, and which of them quotas allow."""
+    taken: Sequence[Sequence[IntArray]],
+) -> ConfigTable:
+    """Returns one row per split: its workers on the VMs that were taken."""
     offers = tuple(offer for supply in supplies for offer in supply.offers)
     position = {offer: index for index, offer in enumerate(offers)}
     columns: list[tuple[int, IntArray, IntArray, IntArray, IntArray]] = []
-    pool_left: dict[QuotaPool, IntArray] = {}
-    served = np.ones(len(splits), dtype=np.bool_)
-    for t in order:
-        supply = supplies[t]
+    for t, supply in enumerate(supplies):
         workers, samples = splits.workers[:, t], splits.samples[:, t]
         gpus = supply.instance_type.gpus
         full = workers // gpus
@@ -102,13 +135,11 @@ def _assemble_in_order(
             (full - high, gpus * least + per_vm, np.full_like(workers, gpus)),
             (has_partial, partial * least + extra_partial, partial),
         )
-        taken, complete = _take_vms(supply, full + has_partial, pool_left)
-        served &= complete
         kind_start = np.zeros_like(workers)
         for count, per_vm_samples, used in kinds:
             kind_end = kind_start + count
             offer_start = np.zeros_like(workers)
-            for offer, of_offer in zip(supply.offers, taken, strict=True):
+            for offer, of_offer in zip(supply.offers, taken[t], strict=True):
                 offer_end = offer_start + of_offer
                 overlap = np.minimum(kind_end, offer_end) - np.maximum(kind_start, offer_start)
                 here = np.maximum(overlap, 0)
@@ -116,30 +147,29 @@ def _assemble_in_order(
                     columns.append((position[offer], here, per_vm_samples, used, passes))
                 offer_start = offer_end
             kind_start = kind_end
-    return _compress(offers, columns, len(splits)), served
+    return _compress(offers, columns, len(splits))
 
 
 def _take_vms(
     supply: TypeSupply, wanted: IntArray, pool_left: dict[QuotaPool, IntArray]
-) -> tuple[list[IntArray], NDArray[np.bool_]]:
+) -> tuple[list[IntArray], BoolArray]:
     """Returns how many VMs of each offer are taken, cheapest first, and whether they suffice.
 
     Args:
         supply: the type.
         wanted: (R,) VMs.
-        pool_left: (R,) vCPUs left in each pool; what is taken is subtracted.
+        pool_left: (R,) what is left of each shared quota; what is taken is subtracted.
     """
-    vcpus = supply.instance_type.vcpus
     left = wanted
     taken: list[IntArray] = []
     for offer in supply.offers:
         available = np.full_like(wanted, offer.quota)
         for pool in offer.pools:
-            free = pool_left.setdefault(pool, np.full_like(wanted, pool.vcpus))
-            available = np.minimum(available, free // vcpus)
+            free = pool_left.setdefault(pool, np.full_like(wanted, pool.limit))
+            available = np.minimum(available, free // pool.weight(supply.instance_type))
         here = np.minimum(left, available)
         for pool in offer.pools:
-            pool_left[pool] = pool_left[pool] - here * vcpus
+            pool_left[pool] = pool_left[pool] - here * pool.weight(supply.instance_type)
         taken.append(here)
         left = left - here
     return taken, left == 0

@@ -74,8 +74,13 @@ class Candidates:
 
         The bill grows with time alone, so both quantiles are reached in the same event.
         """
+        return self.available & self.within_limits
+
+    @property
+    def within_limits(self) -> BoolArray:
+        """(R,) whether both limits hold at the asked confidence if reservations last."""
         limits = self.job.limits
-        ok = self.available
+        ok = np.ones(len(self), dtype=np.bool_)
         if limits.deadline_s is not None:
             ok = ok & (self.needed_time_s <= limits.deadline_s)
         if limits.budget_usd is not None:
@@ -125,17 +130,32 @@ def evaluate(
         usable = np.flatnonzero(_micro_batches_fit(assembled.configs, supplies))
         tables.append(assembled.configs.take(usable))
         remainders.append(splits.has_remainder[assembled.split[usable]])
-        narrowings += [words for words in (splits.thinning, assembled.narrowing) if words]
+        narrowings += (splits.thinning, assembled.narrowing, _crossing(supplies))
     configs = ConfigTable.concatenate(tables)
+    has_remainder = np.concatenate([np.zeros(0, dtype=np.bool_), *remainders])
+    if len(tables) > 1:  # what holds for a whole region is in each of its zones
+        distinct = configs.distinct()
+        configs, has_remainder = configs.take(distinct), has_remainder[distinct]
     iterations = _predict(job, predictor, configs, progress)
     return Candidates(
         job,
         configs,
         iterations,
         forecast_jobs(job, configs, iterations),
-        np.concatenate(remainders) if remainders else np.zeros(0, dtype=np.bool_),
-        tuple(dict.fromkeys(narrowings)),
+        has_remainder,
+        tuple(dict.fromkeys(words for words in narrowings if words)),
     )
+
+
+def _crossing(supplies: Sequence[TypeSupply]) -> str:
+    """Returns how the choice of zones is narrowed; empty where each choice is looked at.
+
+    Of two zones, each alone and both together are places of their own.
+    """
+    zones = {offer.location.zone for supply in supplies for offer in supply.offers} - {None}
+    if len(zones) < 3:
+        return ""
+    return "across zones, VMs are taken where they are cheapest, whatever crosses"
 
 
 def _predict(

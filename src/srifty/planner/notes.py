@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from srifty.core.job import Job
-from srifty.core.offers import Market, Offer
+from srifty.core.offers import Market, Offer, QuotaPool, QuotaUnit
 from srifty.core.plan import Plan
 from srifty.planner.supply import BatchRange
 from srifty.units import format_duration, format_usd
@@ -29,7 +29,6 @@ def plan_warnings(job: Job, plan: Plan, ranges: Mapping[str, BatchRange]) -> tup
     offers = [group.offer for group in plan.config.groups]
     return (
         *_small_batches(plan, ranges),
-        *_mixed_hosts(offers),
         *_burst(plan, offers),
         *_zones(job, plan, offers),
         *_reservations(plan, offers),
@@ -50,25 +49,6 @@ def _small_batches(plan: Plan, ranges: Mapping[str, BatchRange]) -> list[str]:
     ]
 
 
-def _mixed_hosts(offers: Sequence[Offer]) -> list[str]:
-    """Collectives over different hosts have hung: NCCL's choices depend on what it finds there."""
-    vendors = sorted({o.instance_type.cpu_vendor for o in offers if o.instance_type.cpu_vendor})
-    gpus = sorted({offer.instance_type.gpu for offer in offers})
-    sentences: list[str] = []
-    if len(vendors) > 1:
-        sentences.append(
-            f"CPU vendors differ ({', '.join(vendors)}): some NCCL versions choose different "
-            "algorithms there and hang. Try an allreduce over one VM of each type before renting "
-            "the rest."
-        )
-    if len(gpus) > 1:
-        sentences.append(
-            f"GPU models differ ({', '.join(gpus)}): try an allreduce over one VM of each type "
-            "before renting the rest."
-        )
-    return sentences
-
-
 def _burst(plan: Plan, offers: Sequence[Offer]) -> list[str]:
     """Credits for "up to" speeds last minutes; a job that is longer gets the sustained speed."""
     kinds = dict.fromkeys(offer.instance_type for offer in offers)
@@ -84,13 +64,17 @@ def _burst(plan: Plan, offers: Sequence[Offer]) -> list[str]:
 
 
 def _zones(job: Job, plan: Plan, offers: Sequence[Offer]) -> list[str]:
-    zones = sorted({str(offer.location) for offer in offers})
+    zones = sorted({offer.location.zone for offer in offers if offer.location.zone is not None})
+    anywhere = dict.fromkeys(offer.label for offer in offers if offer.location.zone is None)
+    if len(zones) == 1 and anywhere:
+        return [f"Rent {', '.join(anywhere)} in {zones[0]}, beside the other VMs."]
     if len(zones) < 2:
         return []
     usd = plan.forecast.traffic_usd
     return [
-        f"The plan spans {' and '.join(zones)}: gradients that cross cost {format_usd(usd)} for "
-        f"{job.iterations:,} iterations (counted); the slower link between zones is not modelled."
+        f"The plan spans {' and '.join(zones)}: gradients that cross cost {format_usd(usd)} in "
+        f"total for {job.iterations:,} iterations (counted); the slower link between zones is not "
+        "modelled."
     ]
 
 
@@ -104,13 +88,25 @@ def _reservations(plan: Plan, offers: Sequence[Offer]) -> list[str]:
 
 
 def _quotas(plan: Plan) -> list[str]:
-    """Returns which shared quotas the plan uses up: not one VM more would fit."""
+    """Returns which quotas the plan uses up: not one VM more would fit."""
+    groups = [g for g in plan.config.groups if g.offer.market in (Market.ON_DEMAND, Market.SPOT)]
     sentences: list[str] = []
-    pools = dict.fromkeys(pool for group in plan.config.groups for pool in group.offer.pools)
-    for pool in pools:
-        groups = [group for group in plan.config.groups if pool in group.offer.pools]
-        used = sum(group.count * group.offer.instance_type.vcpus for group in groups)
-        least = min(group.offer.instance_type.vcpus for group in groups)
-        if pool.vcpus - used < least:
-            sentences.append(f"The quota {pool.name} is used up: {used} of {pool.vcpus} vCPUs.")
+    for pool in dict.fromkeys(pool for group in groups for pool in _pools(group.offer)):
+        weights = {
+            group: pool.weight(group.offer.instance_type)
+            for group in groups
+            if pool in _pools(group.offer)
+        }
+        used = sum(group.count * weight for group, weight in weights.items())
+        if pool.limit - used < min(weights.values()):
+            sentences.append(
+                f"The quota {pool.name} is used up: {used} of {pool.limit} {pool.unit}."
+            )
     return sentences
+
+
+def _pools(offer: Offer) -> tuple[QuotaPool, ...]:
+    """Returns the quotas of an offer, its number of VMs included."""
+    if any(pool.unit is QuotaUnit.VMS for pool in offer.pools):
+        return offer.pools
+    return (*offer.pools, QuotaPool(offer.label, offer.quota, QuotaUnit.VMS))

@@ -21,6 +21,7 @@ from srifty.planner.reasons import (
     memory_reasons,
     more_supply_reasons,
     no_configuration_reasons,
+    out_of_quota_reasons,
     reservation_reasons,
 )
 from srifty.planner.space import SpaceRule
@@ -79,18 +80,22 @@ def plan(
     began = time.perf_counter()
     if prefer:
         offers = [offer for offer in offers if offer.instance_type.name in prefer]
-    places = [
-        supplies
-        for place in places_of(offers, allow_cross_zone=allow_cross_zone)
-        if (supplies := supplies_of(place, batch_ranges))
-    ]
+    places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
     missing = sorted(
         {o.instance_type.gpu for o in offers if o.instance_type.gpu not in batch_ranges}
     )
+
+    def search_offers(wider: Sequence[Offer], batch_rule: BatchRule) -> Candidates:
+        """Returns the configurations of other offers or another rule, to find what would help."""
+        wider_places = _places(wider, batch_ranges, allow_cross_zone=allow_cross_zone)
+        rule = SpaceRule(batch_rule)
+        return evaluate(job, wider_places, predictor, rule, most_rows=_HINT_ROWS)
+
     search = _search(job, places, predictor, progress)
     found = search.candidates
     ranked = found.ranked(_preferred(found, found.feasible, prefer))
-    front = pareto_front(found.jobs.time_mean_s, found.jobs.cost_mean_usd)
+    front = np.flatnonzero(found.available)
+    front = front[pareto_front(found.jobs.time_mean_s[front], found.jobs.cost_mean_usd[front])]
     front_plans = found.plans(front)
     chosen = found.plan(int(ranked[0])) if ranked.size else None
     nearest = None
@@ -100,10 +105,19 @@ def plan(
     elif len(found):
         verdict = Verdict.LIMITS_TOO_TIGHT
         nearest = found.plan(_nearest_row(found))
-        reasons = _limit_reasons(job, places, found, predictor)
+        reasons = (
+            *limit_reasons(job, found),
+            *reservation_reasons(found),
+            *memory_reasons(job, places),
+            *forecast_reasons(job, found, _nearest_row(found)),
+            *more_supply_reasons(job, offers, search_offers),
+        )
     else:
         verdict = Verdict.NO_CONFIGURATION
-        reasons = no_configuration_reasons(job, places, missing)
+        reasons = (
+            *no_configuration_reasons(job, places, missing),
+            *out_of_quota_reasons(offers),
+        )
     best = chosen or nearest
     used = [offer for place in places for supply in place for offer in supply.offers]
     shown = [group.offer for group in best.config.groups] if best else used
@@ -111,6 +125,9 @@ def plan(
     warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
     if best is not None:
         warnings += plan_warnings(job, best, batch_ranges)
+        warnings += [reason.message for reason in out_of_quota_reasons(offers)]
+    if chosen is not None:
+        warnings += [reason.message for reason in reservation_reasons(found, int(ranked[0]))]
     narrowings = tuple(f"The search space was narrowed: {words}." for words in found.narrowings)
     return PlanResult(
         verdict=verdict,
@@ -129,6 +146,17 @@ def plan(
         proved_optimal=chosen is not None and not found.narrowings,
         seconds=time.perf_counter() - began,
     )
+
+
+def _places(
+    offers: Sequence[Offer], batch_ranges: Mapping[str, BatchRange], *, allow_cross_zone: bool
+) -> list[tuple[TypeSupply, ...]]:
+    """Returns what can be had in each place in which the job could run."""
+    return [
+        supplies
+        for place in places_of(offers, allow_cross_zone=allow_cross_zone)
+        if (supplies := supplies_of(place, batch_ranges))
+    ]
 
 
 def _preferred(found: Candidates, among: BoolArray, prefer: Sequence[str]) -> BoolArray:
@@ -172,25 +200,6 @@ def _search(
             found = replace(lifted.candidates, job=job)
             warnings += lifted.warnings
     return _Search(found, tuple(warnings))
-
-
-def _limit_reasons(
-    job: Job,
-    places: Sequence[Sequence[TypeSupply]],
-    found: Candidates,
-    predictor: Predictor,
-) -> tuple[Reason, ...]:
-    def search(wider: Sequence[Sequence[TypeSupply]], batch_rule: BatchRule) -> Candidates:
-        rule = SpaceRule(batch_rule)
-        return evaluate(job, wider, predictor, rule, most_rows=_HINT_ROWS)
-
-    return (
-        *limit_reasons(job, found),
-        *reservation_reasons(found),
-        *memory_reasons(job, places),
-        *forecast_reasons(job, found, _nearest_row(found)),
-        *more_supply_reasons(job, places, search),
-    )
 
 
 def _nearest_row(found: Candidates) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from srifty.core.job import BatchRule, Job
-from srifty.core.offers import Offer, QuotaPool
+from srifty.core.offers import Offer, QuotaPool, QuotaUnit
 from srifty.core.plan import Reason, ReasonKind
 from srifty.planner.evaluate import Candidates, IntArray
 from srifty.planner.front import pareto_front
@@ -25,7 +25,7 @@ from srifty.units import format_duration, format_usd
 _MORE_QUOTA = 4
 
 Places = Sequence[Sequence[TypeSupply]]
-Search = Callable[[Places, BatchRule], Candidates]
+Search = Callable[[Sequence[Offer], BatchRule], Candidates]
 
 
 def ceil_duration(seconds: float) -> str:
@@ -188,50 +188,79 @@ def forecast_reasons(job: Job, candidates: Candidates, row: int) -> tuple[Reason
     return (Reason(ReasonKind.FORECAST, message, nearest=share),)
 
 
-def reservation_reasons(candidates: Candidates) -> tuple[Reason, ...]:
-    """Returns which reservations end too early for the plans that would use them."""
-    if candidates.available.all():
-        return ()
-    late = np.flatnonzero(~candidates.available)
-    needed_s = float(candidates.needed_time_s[late].min())
-    ends = [o for o in candidates.configs.offers if o.ends_in_s is not None]
+def reservation_reasons(candidates: Candidates, chosen: int | None = None) -> tuple[Reason, ...]:
+    """Returns which reservations end too early for plans that would use them.
+
+    Args:
+        candidates: the configurations.
+        chosen: the row that was chosen: only what would have been better than it counts; None: all
+            that would meet the limits, or all where none would.
+    """
+    late = candidates.within_limits & ~candidates.available
+    if chosen is None and not late.any():
+        late = ~candidates.available
+    order = candidates.ranked(np.ones(len(candidates), dtype=np.bool_))
+    if chosen is not None:
+        order = order[: int(np.flatnonzero(order == chosen)[0])]
+    order = order[late[order]]
+    configs = candidates.configs
+    chance = f"{candidates.job.limits.confidence:.0%}"
+    reasons: list[Reason] = []
+    for index, offer in enumerate(configs.offers):
+        if offer.ends_in_s is None:
+            continue
+        uses = ((configs.offer[order] == index) & (configs.count[order] > 0)).any(axis=1)
+        too_long = order[uses & (candidates.needed_time_s[order] > offer.ends_in_s)]
+        if not too_long.size:
+            continue
+        needed_s = float(candidates.needed_time_s[too_long].min())
+        message = (
+            f"The reservation of {offer.instance_type.name} ends in "
+            f"{format_duration(offer.ends_in_s)}, too early: with it the job takes "
+            f"{ceil_duration(needed_s)} ({chance})."
+        )
+        reasons.append(Reason(ReasonKind.RESERVATION, message, needed_s, offer.label))
+    return tuple(reasons)
+
+
+def out_of_quota_reasons(offers: Sequence[Offer]) -> tuple[Reason, ...]:
+    """Returns which shared quotas do not even allow one VM of a type."""
+    too_small = dict.fromkeys(
+        (pool, offer.instance_type)
+        for offer in offers
+        for pool in offer.pools
+        if pool.limit < pool.weight(offer.instance_type) and offer.quota > 0
+    )
     return tuple(
         Reason(
-            ReasonKind.RESERVATION,
-            f"The reservation of {offer.instance_type.name} ends in "
-            f"{format_duration(offer.ends_in_s or 0.0)}; plans with it need at least "
-            f"{ceil_duration(needed_s)}.",
-            nearest=needed_s,
-            subject=offer.label,
+            ReasonKind.QUOTA,
+            f"The quota {pool.name} allows {pool.limit} {pool.unit}, but one {kind.name} takes "
+            f"{pool.weight(kind)}: none can be had.",
+            nearest=float(pool.weight(kind)),
+            subject=pool.name,
         )
-        for offer in ends
+        for pool, kind in too_small
     )
 
 
-def more_supply_reasons(job: Job, places: Places, search: Search) -> tuple[Reason, ...]:
+def more_supply_reasons(job: Job, offers: Sequence[Offer], search: Search) -> tuple[Reason, ...]:
     """Returns which quota, raised alone, would give a plan, and whether other batches would.
 
     Args:
         job: the job.
-        places: what can be had.
-        search: looks at all configurations of a supply under a batch rule.
+        offers: what can be had.
+        search: looks at all configurations of some offers under a batch rule.
     """
     reasons: list[Reason] = []
-    offers = [offer for place in places for supply in place for offer in supply.offers]
-    quotas = dict.fromkeys(
-        quota
-        for offer in offers
-        for quota in (*offer.pools, *(() if offer.pools else (_OfferQuota(offer.label),)))
-    )
+    pools = (p for offer in offers for p in offer.pools if p.unit is QuotaUnit.VCPUS)
+    quotas = dict.fromkeys((*(_VmQuota(offer.label) for offer in offers), *pools))
     for quota in quotas:
-        found = search(
-            [[_widened(supply, quota) for supply in place] for place in places], job.batch_rule
-        )
+        found = search([_widened(offer, quota) for offer in offers], job.batch_rule)
         rows = np.flatnonzero(found.feasible)
         if rows.size:
             reasons.append(_quota_reason(found, rows, quota))
     if job.batch_rule is BatchRule.POWER_OF_TWO:
-        found = search(places, BatchRule.ANY)
+        found = search(offers, BatchRule.ANY)
         if len(found) and found.feasible.any():
             reasons.append(
                 Reason(ReasonKind.BATCH, "Local batches of any size would do: --batches any.")
@@ -240,49 +269,41 @@ def more_supply_reasons(job: Job, places: Places, search: Search) -> tuple[Reaso
 
 
 @dataclass(frozen=True, slots=True)
-class _OfferQuota:
-    """The quota in VMs of one type and market, wherever it is offered."""
+class _VmQuota:
+    """The quota in VMs of one type and market, over all zones that offer it."""
 
     label: str
 
 
-def _belongs(offer: Offer, quota: QuotaPool | _OfferQuota) -> bool:
-    """Whether an offer is limited by a quota; a widened pool keeps its name."""
-    if isinstance(quota, _OfferQuota):
-        return offer.label == quota.label
-    return any(pool.name == quota.name for pool in offer.pools)
+def _widened(offer: Offer, quota: QuotaPool | _VmQuota) -> Offer:
+    """Returns the offer with one quota raised; a raised pool keeps its name."""
 
+    def raised(pool: QuotaPool) -> QuotaPool:
+        return replace(pool, limit=pool.limit * _MORE_QUOTA)
 
-def _widened(supply: TypeSupply, quota: QuotaPool | _OfferQuota) -> TypeSupply:
-    """Returns the supply with one quota raised."""
-
-    def widened(offer: Offer) -> Offer:
-        if not _belongs(offer, quota):
-            return offer
-        if isinstance(quota, _OfferQuota):
-            return replace(offer, quota=offer.quota * _MORE_QUOTA)
-        pools = tuple(
-            QuotaPool(pool.name, pool.vcpus * (_MORE_QUOTA if pool == quota else 1))
-            for pool in offer.pools
-        )
-        return replace(offer, pools=pools)
-
-    return replace(supply, offers=tuple(widened(offer) for offer in supply.offers))
-
-
-def _quota_reason(found: Candidates, rows: IntArray, quota: QuotaPool | _OfferQuota) -> Reason:
-    """Returns how much of a quota the most modest feasible row uses."""
-    configs = found.configs
-    in_vcpus = isinstance(quota, QuotaPool)
-    weight = np.array(
-        [
-            (o.instance_type.vcpus if in_vcpus else 1) if _belongs(o, quota) else 0
-            for o in configs.offers
-        ]
-    )
-    needed = int((configs.count * weight[configs.offer]).sum(axis=1)[rows].min())
     if isinstance(quota, QuotaPool):
-        message = f"A quota of {needed} vCPUs for {quota.name} instead of {quota.vcpus} would do."
+        pools = tuple(raised(pool) if pool == quota else pool for pool in offer.pools)
+        return replace(offer, pools=pools)
+    if offer.label != quota.label:
+        return offer
+    pools = tuple(raised(p) if p.unit is QuotaUnit.VMS else p for p in offer.pools)
+    return replace(offer, quota=offer.quota * _MORE_QUOTA, pools=pools)
+
+
+def _quota_reason(found: Candidates, rows: IntArray, quota: QuotaPool | _VmQuota) -> Reason:
+    """Returns how much of a quota the most modest feasible row uses."""
+    weights = [_units(offer, quota) for offer in found.configs.offers]
+    used = found.configs.count * np.array(weights)[found.configs.offer]
+    needed = int(used.sum(axis=1)[rows].min())
+    if isinstance(quota, QuotaPool):
+        message = f"A quota of {needed} vCPUs for {quota.name} instead of {quota.limit} would do."
         return Reason(ReasonKind.QUOTA, message, nearest=float(needed), subject=quota.name)
     message = f"A quota of {needed} x {quota.label} would do."
     return Reason(ReasonKind.QUOTA, message, nearest=float(needed), subject=quota.label)
+
+
+def _units(offer: Offer, quota: QuotaPool | _VmQuota) -> int:
+    """Returns how much of a quota one VM of an offer takes; a raised pool keeps its name."""
+    if isinstance(quota, _VmQuota):
+        return int(offer.label == quota.label)
+    return sum(p.weight(offer.instance_type) for p in offer.pools if p.name == quota.name)

@@ -162,20 +162,20 @@ def cross_zone_usd(job: Job, configs: ConfigTable) -> FloatArray:
     """Returns (R,) dollars that one iteration's bytes cost for crossing zones.
 
     A ring that visits one zone after the other crosses as many borders as there are zones (none for
-    one zone); each rank sends `2 s (n−1) / n` bytes, so as much crosses each border.
+    one zone); each rank sends `2 s (n−1) / n` bytes, so as much crosses each border. VMs that any
+    zone of the region has join one of the others'.
     """
     profile = schedule_profile(job)
     if profile is None or profile.gradients is None:
         return np.zeros(len(configs))
-    zones = [str(offer.location) for offer in configs.offers]
-    distinct = list(dict.fromkeys(zones))
+    zones = [offer.location.zone for offer in configs.offers]
+    distinct = [zone for zone in dict.fromkeys(zones) if zone is not None]
     if len(distinct) < 2:
         return np.zeros(len(configs))
-    zone_of = np.array([distinct.index(zone) for zone in zones])[configs.offer]
+    no_zone = len(distinct)
+    zone_of = np.array([no_zone if z is None else distinct.index(z) for z in zones])[configs.offer]
     used = configs.count > 0
-    borders = sum(
-        (used & (zone_of == z)).any(axis=1).astype(np.int64) for z in range(len(distinct))
-    )
+    borders = np.stack([(used & (zone_of == z)).any(axis=1) for z in range(no_zone)]).sum(axis=0)
     rate = _least(configs, [o.billing.cross_zone_usd_per_gb for o in configs.offers], largest=True)
     n = np.maximum(configs.world_size, 1)
     gigabytes = 2 * profile.gradients.total_bytes * (n - 1) / n / 1e9

@@ -117,6 +117,13 @@ class ConfigTable:
             )
         )
 
+    def distinct(self) -> IntArray:
+        """Returns the rows that no earlier row equals, in ascending order."""
+        here = self.count > 0
+        columns = (self.offer, self.count, self.samples_per_vm, self.gpus_used, self.accumulation)
+        keys = np.concatenate([np.where(here, column, 0) for column in columns], axis=1)
+        return np.sort(np.unique(keys, axis=0, return_index=True)[1])
+
     @property
     def world_size(self) -> IntArray:
         """(R,) workers."""
