@@ -301,8 +301,12 @@ def _place_of(cloud: str, region: str, zone: str) -> tuple[str, str | None]:
         return region, None
     if not _PLACE.fullmatch(zone):
         raise _UnfitError("AvailabilityZone is not a name")
-    starts = {"aws": (f"{region}", f"{_aws_zone_prefix(region)}-"), "gcp": (f"{region}-",)}
-    if not zone.startswith(starts.get(cloud, ("",))):
+    starts: tuple[str, ...] = ("",)
+    if cloud == "aws":
+        starts = (region, f"{_aws_zone_prefix(region)}-")
+    elif cloud == "gcp":
+        starts = (f"{region}-",)
+    if not zone.startswith(starts):
         raise _UnfitError("AvailabilityZone is of another region")
     return region, zone
 

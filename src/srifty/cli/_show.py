@@ -184,7 +184,7 @@ def _thin(
 
 def _plan_table(plans: Sequence[Plan], marks: dict[int, str]) -> Table:
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    for heading in ("", "time", "90 %", "cost", "within limits", "configuration"):
+    for heading in ("", "time", "90 %", "cost in total", "within limits", "configuration"):
         last = heading == "configuration"
         table.add_column(heading, justify="left" if last else "right", overflow="fold")
     for index, plan in enumerate(plans):

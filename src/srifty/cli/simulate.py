@@ -74,7 +74,7 @@ def simulate(
 
 
 def _parse(bench: Workbench, text: str) -> ClusterConfig:
-    """Returns the configuration in the cheapest place that offers all of it."""
+    """Returns the configuration in the cheapest place that offers all of it, in one zone if any."""
     offers = bench.catalog.offers
     allow = bench.file.allow_cross_zone
     found: list[ClusterConfig] = []
@@ -84,7 +84,7 @@ def _parse(bench: Workbench, text: str) -> ClusterConfig:
         except NotationError:
             continue
     if found:
-        return min(found, key=lambda chosen: chosen.usd_per_hour)
+        return min(found, key=lambda chosen: (_zones(chosen), chosen.usd_per_hour))
     try:
         parse_config(text, offers)
     except NotationError as error:
@@ -93,6 +93,10 @@ def _parse(bench: Workbench, text: str) -> ClusterConfig:
         "no single zone offers all of it; set offers.allow_cross_zone: true to span zones",
         "--config",
     )
+
+
+def _zones(config: ClusterConfig) -> int:
+    return len({group.offer.location.zone for group in config.groups} - {None})
 
 
 def _check(bench: Workbench, config: ClusterConfig) -> None:
