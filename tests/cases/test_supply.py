@@ -41,7 +41,7 @@ def test_owned_machines_are_used_when_they_are_fast_enough(lab):
         "mean": 0.0, "std": 0.0, "p50": 0.0, "p90": 0.0, "p95": 0.0
     }  # fmt: skip
     assert not has(document["assumptions"], "billed per second")
-    assert has(document["assumptions"], "lab (owned): $0 per hour, stated in the job")
+    assert has(document["assumptions"], "lab (owned): $0.00 per hour, stated in the job")
 
 
 def test_spot_is_rented_when_owned_machines_are_too_slow(lab):

@@ -226,3 +226,9 @@ def test_any_text_is_an_error_or_dropped(lines):
 def test_any_file_is_an_error_or_dropped(text):
     with contextlib.suppress(InputError):
         assert import_skypilot(text.split("\n"), "aws", DATE, KNOWN).prices == ()
+
+
+def test_regions_of_other_clouds_have_other_shapes():
+    row = cells("Standard_NC4as", "T4", 1, 4, 16384, "0.526", "0.2", "", "eastus")
+    result = import_skypilot([HEADER, line_of(row)], "azure", DATE, {})
+    assert [(p.region, p.zone) for p in result.prices] == [("eastus", None)] * 2
