@@ -1,11 +1,21 @@
+from dataclasses import replace
+
 import pytest
 
 from srifty.catalog import builtin_instance_types, resolve
 from srifty.catalog.builtin import builtin_prices
 from srifty.catalog.price import Price
+from srifty.catalog.store import TypeRow
 from srifty.core import InstanceType, Market
 from srifty.core.offers import QuotaPool, QuotaUnit
-from srifty.core.supply import PriceEntry, QuotaEntry, SupplyRequest
+from srifty.core.supply import (
+    OwnedEntry,
+    PoolEntry,
+    PriceEntry,
+    QuotaEntry,
+    ReservedEntry,
+    SupplyRequest,
+)
 from srifty.errors import InputError
 from srifty.units import GIB
 
@@ -146,3 +156,88 @@ def test_stated_prices_have_no_age():
     resolved = resolve(request(("g4dn.xlarge", None, 1), prices=stated))
     assert {offer.price_date for offer in resolved.offers} == {None}
     assert (resolved.notes, resolved.left_out) == ((), ())
+
+
+SPOT = (Market.SPOT,)
+ZONES = {zone: p.usd_per_hour for zone, p in LISTED["g4dn.xlarge", Market.SPOT].items()}
+
+
+def test_zones_limit_the_offers_and_regional_prices_hold_in_each():
+    some = tuple(ZONES)[:2]
+    asked = replace(request(("g4dn.xlarge", None, 4)), zones=some)
+    found = {(o.market, o.location.zone): o.usd_per_hour for o in resolve(asked).offers}
+    assert found == {
+        **{(Market.SPOT, zone): ZONES[zone] for zone in some},
+        **{(Market.ON_DEMAND, zone): 0.526 for zone in some},
+    }
+
+
+def test_a_price_in_other_zones_alone_is_said():
+    asked = replace(request(("g4dn.xlarge", None, 4), markets=SPOT), zones=("use1-az9",))
+    with pytest.raises(InputError, match=r"has no spot price in use1-az9, only in other zones"):
+        resolve(asked)
+
+
+def test_a_price_in_another_region_is_said_but_not_taken():
+    here, there = (Price("aws", "lab", Market.SPOT, region, None, 1.0, "2026-07-20", "file")
+                   for region in ("us-east-1", "eu-west-1"))  # fmt: skip
+    asked = request(("lab", None, 1), ("g4dn.xlarge", None, 1), markets=SPOT, declared=[LAB])
+    resolved = resolve(asked, [there])
+    assert {o.instance_type.name for o in resolved.offers} == {"g4dn.xlarge"}
+    (line,) = resolved.left_out
+    assert "lab: has no spot price in us-east-1, only in eu-west-1: not offered as spot" in line
+    assert resolve(asked, [here, there]).left_out == ()
+
+
+def test_pools_in_vcpus_and_how_they_were_read():
+    pools = (PoolEntry(Market.SPOT, "G", 120), PoolEntry(Market.ON_DEMAND, "P", 64))
+    asked = replace(request(("g4dn.xlarge", None, None), markets=SPOT), vcpu_quota=pools)
+    resolved = resolve(asked)
+    assert {o.pools for o in resolved.offers} == {(QuotaPool("spot G", 120),)}
+    assert {o.most_vms for o in resolved.offers} == {30}
+    assert resolved.notes == (
+        "Quotas in vCPUs, shared by the types of a family: spot G 120, on-demand P 64; others are "
+        "in VMs.",
+        "No offered type counts against: on-demand P.",
+    )
+
+
+def test_vcpus_without_a_pool_is_an_error():
+    with pytest.raises(InputError, match="has neither a number of VMs nor a vCPU quota for spot G"):
+        resolve(request(("g4dn.xlarge", None, None), markets=SPOT))
+
+
+def test_reserved_and_owned_machines():
+    asked = SupplyRequest(
+        "aws", "us-east-1", (), (),
+        reserved=(
+            ReservedEntry("p3.8xlarge", 2, ends_in_s=60.0, zone="use1-az1"),
+            ReservedEntry("p3.8xlarge", 1, starts_in_s=5.0),
+            ReservedEntry("p3.8xlarge", 1, ends_in_s=0.0),
+        ),
+        owned=(OwnedEntry("lab", "T4", 8, 64, 2), OwnedEntry("one", "T4", 1, 8, 1, 0.5)),
+    )  # fmt: skip
+    resolved = resolve(asked)
+    reserved, lab, one = resolved.offers
+    assert (reserved.market, reserved.quota, reserved.ends_in_s) == (Market.RESERVED, 2, 60.0)
+    assert (reserved.usd_per_hour, str(reserved.location)) == (0.0, "use1-az1")
+    assert (lab.market, lab.quota, str(lab.location)) == (Market.OWNED, 2, "on site")
+    assert lab.instance_type.gpu_memory_bytes == 16 * GIB  # as the T4's data sheet says
+    assert (one.usd_per_hour, one.billing.minimum_s) == (0.5, 0.0)
+    assert resolved.left_out == (
+        "The reservation of p3.8xlarge has not begun: not offered.",
+        "The reservation of p3.8xlarge is over: not offered.",
+    )
+    (note,) = resolved.notes
+    assert "lab: no network speed is given (rated_gbit_per_s); 10 Gbit/s are assumed" in note
+
+
+def test_types_and_prices_of_another_cloud_do_not_stand_in():
+    theirs = TypeRow("other", "g4dn.xlarge", "T4", 9, 16 * GIB, 4, "file", 10.0)
+    price = Price("other", "g4dn.xlarge", Market.SPOT, "us-east-1", None, 0.01, "2026", "file")
+    resolved = resolve(request(("g4dn.xlarge", None, 1)), [price], [theirs])
+    assert {o.instance_type.gpus for o in resolved.offers} == {1}
+    assert min(o.usd_per_hour for o in resolved.offers) == min(ZONES.values())
+    asked = request(("g4dn.xlarge", None, 1), cloud="other", markets=SPOT)
+    (offer,) = resolve(asked, [price], [theirs]).offers
+    assert (offer.instance_type.gpus, offer.usd_per_hour) == (9, 0.01)
