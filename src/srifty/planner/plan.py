@@ -15,6 +15,7 @@ from srifty.core.offers import Market, Offer
 from srifty.core.plan import PlanResult, Reason, Verdict
 from srifty.planner.evaluate import Candidates, Progress, evaluate
 from srifty.planner.front import knee_of, marginals_of, pareto_front
+from srifty.planner.hints import wider_space_hints
 from srifty.planner.reasons import (
     forecast_reasons,
     limit_reasons,
@@ -25,13 +26,14 @@ from srifty.planner.reasons import (
 from srifty.planner.space import SpaceRule
 from srifty.planner.supply import BatchRange, TypeSupply, supplies_of
 from srifty.simulator.predictor import Predictor
+from srifty.simulator.transfers import job_transfers
 from srifty.units import format_duration
 
 MethodName = Literal["exhaustive"]
 
 # Odds below which two hopeless plans are told apart by how far they miss, not by their odds: there,
 # the plan with the widest spread would win.
-_HOPEFUL = 0.01
+_HOPEFUL = 0.2
 # Configurations that are looked at to find out which other quota would give a plan.
 _HINT_ROWS = 5_000
 
@@ -101,15 +103,24 @@ def plan(
     shown = [group.offer for group in best.config.groups] if best else used
     warnings = list(search.warnings)
     warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
+    if job_transfers(job) is None:
+        warnings.append(
+            "No gradient sizes are known: the exchange between GPUs is left out, so that times and "
+            "costs of plans with several GPUs are too low."
+        )
     if chosen is not None:
-        warnings += _small_batches(chosen.config.groups, batch_ranges)
+        warnings += _batch_warnings(chosen.config.groups, batch_ranges)
     return PlanResult(
         verdict=verdict,
         plan=chosen,
         ranking=found.plans(ranked[:top]),
         front=front_plans,
         knee=knee_of(found.jobs.time_mean_s[front], found.jobs.cost_mean_usd[front]),
-        marginals=marginals_of(chosen, front_plans) if chosen is not None else (),
+        marginals=(
+            marginals_of(chosen, front_plans) + wider_space_hints(job, supplies, predictor, chosen)
+            if chosen is not None
+            else ()
+        ),
         nearest=nearest,
         reasons=reasons,
         warnings=tuple(warnings),
@@ -133,9 +144,9 @@ def _search(
     """Looks at ever wider spaces until one holds a plan that meets the limits."""
     warnings: list[str] = []
     assumptions: list[str] = []
-    rule = SpaceRule(job.batch_rule)
+    rule = SpaceRule(job.batch_rule, accumulate=job.accumulate)
     found = _look(job, supplies, predictor, rule, progress, assumptions)
-    if not len(found) or not found.feasible.any():
+    if not job.accumulate and (not len(found) or not found.feasible.any()):
         passes = replace(rule, accumulate=True)
         wider = _look(job, supplies, predictor, passes, progress, assumptions)
         if len(wider) > len(found):
@@ -210,15 +221,20 @@ def _nearest_row(found: Candidates) -> int:
     return int(excess.argmin())
 
 
-def _small_batches(groups: Sequence[VmGroup], ranges: Mapping[str, BatchRange]) -> list[str]:
-    """Returns a warning for each GPU whose micro-batch lies below the useful one."""
-    small = {
-        group.offer.instance_type.gpu: group.micro_batch
-        for group in groups
-        if group.micro_batch < ranges[group.offer.instance_type.gpu].knee
-    }
-    return [
-        f"{batch} samples per pass on {gpu} are below the useful batch ({ranges[gpu].knee}): "
-        "passes hardly get shorter there."
-        for gpu, batch in small.items()
-    ]
+def _batch_warnings(groups: Sequence[VmGroup], ranges: Mapping[str, BatchRange]) -> list[str]:
+    """Returns a warning for each GPU whose micro-batch is little use, or was not measured."""
+    sentences: list[str] = []
+    for gpu, batch in {g.offer.instance_type.gpu: g.micro_batch for g in groups}.items():
+        known = ranges[gpu]
+        samples = f"{batch} sample{'s' if batch > 1 else ''} per pass on {gpu}"
+        if not known.measured[0] <= batch <= known.measured[1]:
+            low, high = known.measured
+            sentences.append(
+                f"{samples}: measured were {low} to {high}, so its latency is extrapolated."
+            )
+        elif batch < known.knee:
+            sentences.append(
+                f"{samples} are below the useful batch ({known.knee}): passes hardly get shorter "
+                "there."
+            )
+    return sentences
