@@ -15,7 +15,7 @@ from srifty.simulator.predictor import Predictor
 from srifty.units import format_duration, format_usd
 
 # Configurations that are looked at for a hint: it need not be the best one.
-_HINT_ROWS = 2_000
+_HINT_ROWS = 800
 # Gains below this share are not worth a line.
 _LEAST_GAIN = 0.03
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -26,9 +27,9 @@ IntArray = NDArray[np.int64]
 
 # Rows that a search looks at before its space is thinned: a few seconds of simulation.
 MOST_ROWS = 100_000
-# Pairs of a partial split and the last type's choice that may be looked at for a row: most pairs do
-# not sum to the global batch.
-_PAIRS_PER_ROW = 200
+# Pairs of a partial split and the last type's choice that may be looked at for a row: most pairs of
+# powers of two do not sum to the global batch, most pairs under `any` do.
+_PAIRS_PER_ROW = {BatchRule.POWER_OF_TWO: 500, BatchRule.ANY: 20}
 # Pairs that are held in memory at a time.
 _BLOCK_PAIRS = 2_000_000
 
@@ -179,7 +180,7 @@ def enumerate_splits(
         grid = _Grid(supplies, global_batch, rule, thinning, step)
         subsets = [c for size in range(1, most + 1) for c in combinations(range(count), size)]
         pairs = sum(grid.pairs(subset) for subset in subsets)
-        if not coarsest and pairs > _PAIRS_PER_ROW * most_rows:
+        if not coarsest and pairs > _PAIRS_PER_ROW[rule.batch_rule] * most_rows:
             continue
         splits = grid.enumerate(subsets, most_rows=None if coarsest else most_rows)
         if splits is None:
@@ -223,21 +224,25 @@ class _Grid:
         doubled = gpus * _powers_of_two(1, max(supply.vms, 1))
         return np.unique(np.concatenate([fine, doubled[doubled <= most], coarse])).astype(np.int64)
 
+    @cached_property
+    def _choices(self) -> list[tuple[int, float]]:
+        """How many worker counts and, about, how many batches each type has."""
+        return [(len(self.worker_counts(s)), self.batch_count(s)) for s in self.supplies]
+
     def _options(self, t: int) -> float:
         """Returns about how many choices of workers and batch a type has."""
-        supply = self.supplies[t]
-        return len(self.worker_counts(supply)) * self.batch_count(supply)
+        workers, batches = self._choices[t]
+        return workers * batches
 
     def pairs(self, subset: Sequence[int]) -> float:
         """Returns how many (partial split, last type's choice) pairs a subset makes at most."""
         if self.rule.batch_rule is BatchRule.ANY:  # each type is the last one once
             return sum(
-                math.prod(self._options(t) for t in subset if t != last)
-                * len(self.worker_counts(self.supplies[last]))
+                math.prod(self._options(t) for t in subset if t != last) * self._choices[last][0]
                 for last in subset
             )
         *others, last = self._order(subset)
-        return math.prod(map(self._options, others)) * self.batch_count(self.supplies[last])
+        return math.prod(map(self._options, others)) * self._choices[last][1]
 
     def _order(self, subset: Sequence[int]) -> list[int]:
         """Returns the types with the one of most options last: it is solved, not enumerated."""
