@@ -29,14 +29,14 @@ from architectures import LayerSpec
 from check_roofline import layer_of, profile_of
 from public_curves import GAVEL, NETX, SAILOR, SIA
 
+from srifty.compute.memory import estimate_max_batch
 from srifty.compute.roofline import (
     LAYERS_INTERVAL_FRACTION,
     Efficiency,
-    estimate_max_batch,
-    estimate_profile,
     layer_times_s,
     profile_from_layers,
 )
+from srifty.compute.scaling import estimate_profile
 from srifty.core.hardware import GpuModel
 from srifty.core.profile import (
     BatchLatency,

@@ -15,7 +15,8 @@ import numpy as np
 import public_curves
 from public_curves import Curve
 
-from srifty.compute.roofline import Efficiency, layer_times_s, scale_profile
+from srifty.compute.roofline import Efficiency, layer_times_s
+from srifty.compute.scaling import scale_profile
 from srifty.core.hardware import GpuModel
 from srifty.core.profile import BatchLatency, Layer, WorkloadProfile
 

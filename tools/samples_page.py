@@ -36,7 +36,7 @@ Written by `python tools/build_samples.py --data ../shared/data`; do not edit by
 carries its own `source` and `notes`; this page lists them side by side.
 
 The samples let you try Srifty without a GPU. Before you spend money on a plan, measure your own
-model: `srifty profile` and `srifty probe` replace them.
+model: profiles of your own replace them ([files.md](files.md)).
 """
 
 _PROFILES = """\

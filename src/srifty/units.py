@@ -37,7 +37,7 @@ def parse_duration_s(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Returns a duration for people: `84 ms`, `12.3 s`, `7 min 10 s`, `9 h 06 min`, `3 d 04 h`."""
+    """Returns a duration for people: `84 ms`, `12.3 s`, `1 h 07 min 10 s`, `9 h 06 min`."""
     if not math.isfinite(seconds):
         return "for ever"
     if seconds < 0:
@@ -51,6 +51,8 @@ def format_duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 3 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min {whole % 60:02d} s"
     minutes = round(seconds / 60)
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60:02d} min"

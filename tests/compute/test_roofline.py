@@ -3,17 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from srifty.compute.roofline import (
-    Efficiency,
-    estimate_max_batch,
-    estimate_profile,
-    launch_time_s,
-    layer_times_s,
-    profile_from_layers,
-    scale_max_batch,
-    scale_profile,
-    speed_ratio,
-)
+from srifty.compute.memory import estimate_max_batch, scale_max_batch
+from srifty.compute.roofline import Efficiency, layer_times_s, profile_from_layers
+from srifty.compute.scaling import estimate_profile, launch_time_s, scale_profile, speed_ratio
 from srifty.core.hardware import GpuModel
 from srifty.core.profile import BatchLatency, Gradient, GradientSchedule, Layer, WorkloadProfile
 from srifty.errors import InputError

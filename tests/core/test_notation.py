@@ -30,6 +30,9 @@ def test_what_is_printed_parses_to_the_same(config):
         ("1p3.8xlarge@37 + 1p3.8xlarge@36", [VmGroup(P3, 1, 37, 4), VmGroup(P3, 1, 36, 4)]),
         ("  1 p3.8xlarge @ 512  +   2g3.8xlarge (spot) @64 ",
          [VmGroup(P3, 1, 512, 4), VmGroup(G3_SPOT, 2, 64, 2)]),
+        ("1p3.8xlarge@512+2g3.8xlarge(SPOT)@64",
+         [VmGroup(P3, 1, 512, 4), VmGroup(G3_SPOT, 2, 64, 2)]),
+        ("1p3.8xlarge : 2 gpus @ 1024 x 2", [VmGroup(P3, 1, 1024, 2, 2)]),
     ],
 )  # fmt: skip
 def test_parsed(text, groups):
@@ -111,3 +114,9 @@ def test_one_zone_is_not_named_and_the_cheapest_is_taken():
 def test_a_zone_without_the_offer_is_named():
     with pytest.raises(NotationError, match="cannot be had as spot in z-3; it is offered in: z-1"):
         parse_config("2g4dn.xlarge (spot, z-3)@8", ZONED)
+
+
+def test_a_plus_in_a_name_joins_nothing():
+    n1 = make_offer(make_type("n1-standard-4+1xV100", gpus=1))
+    config = parse_config("2n1-standard-4+1xV100@8+1n1-standard-4+1xV100@4", [n1])
+    assert config == ClusterConfig((VmGroup(n1, 2, 8, 1), VmGroup(n1, 1, 4, 1)))

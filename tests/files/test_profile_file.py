@@ -94,3 +94,8 @@ def test_a_name_that_begins_another_is_not_confused():
     assert {profile.workload for profile in builtin_profiles("xlm")} == {"xlm"}
     with pytest.raises(InputError, match="no built-in workload 'resnet'; there are: "):
         builtin_profiles("resnet")
+
+
+def test_an_iteration_time_beside_its_parts_is_refused():
+    with pytest.raises(InputError, match="give one of the two"):
+        BatchLatency(8, forward_s=0.1, backward_s=0.2, iteration_s=0.1)

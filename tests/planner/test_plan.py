@@ -179,3 +179,56 @@ def test_offers_without_a_profile_are_named(market):
     ranges = {gpu: limits for gpu, limits in market.ranges.items() if gpu != "Fast"}
     result = replace(market, ranges=ranges).plan(job)
     assert any(warning.startswith("Fast") for warning in result.warnings)
+
+
+def test_hints_name_better_plans_of_spaces_that_were_left_out(market):
+    result = market.plan(market.job(37, objective=Objective.TIME))
+    hints = [m for m in result.marginals if "--batches any" in m.message]
+    powers = market.plan(market.job(36, objective=Objective.TIME))
+    hints += [m for m in powers.marginals if "--batches any" in m.message]
+    for hint in hints:
+        assert hint.extra_s < 0
+        assert hint.plan.config.samples in (36, 37)
+    small = make_market((4, 0, 0), (8, 1, 2))
+    one_pass = small.plan(small.job(32))
+    (hint,) = [m for m in one_pass.marginals if "--accumulate" in m.message]
+    assert hint.extra_usd < 0
+    allowed = small.plan(small.job(32, accumulate=True))
+    assert allowed.plan.config == hint.plan.config
+
+
+def test_many_types_are_thinned_by_how_many_are_combined():
+    market = make_market((8, 8, 8))
+    kinds = [
+        replace(offer, instance_type=replace(offer.instance_type, name=f"{offer.label[:4]}{i}.x"))
+        for offer in market.offers[:3]
+        for i in range(3)
+    ]
+    few = market.plan(market.job(256), tuple(kinds[:3]))
+    many = market.plan(market.job(256), tuple(kinds))
+    assert many.considered <= 100_000
+    assert value_of(many.plan, Objective.COST) <= value_of(few.plan, Objective.COST) * (1 + 1e-9)
+    if not many.proved_optimal:
+        assert any("are combined" in sentence for sentence in many.assumptions)
+
+
+def test_batches_that_were_not_measured_are_named():
+    market = make_market((4, 0, 0), (32, 1, 2))
+    measured = {gpu: replace(r, measured=(8, 16)) for gpu, r in market.ranges.items()}
+    result = replace(market, ranges=measured).plan(market.job(4))
+    assert any("extrapolated" in warning for warning in result.warnings)
+
+
+def test_missing_gradients_are_a_warning(market):
+    bare = tuple(replace(profile, gradients=None) for profile in market.profiles)
+    result = market.plan(market.job(64, profiles=bare))
+    assert any("No gradient sizes" in warning for warning in result.warnings)
+
+
+def test_nearest_of_hopeless_plans_is_not_beaten_in_both_limits(market):
+    result = market.plan(market.job(64, limits=Limits(deadline_s=101.0, budget_usd=0.01)))
+    nearest = result.nearest.forecast
+    for plan in result.front:
+        worse_time = plan.forecast.time_s.p90 >= nearest.time_s.p90 * (1 - 1e-9)
+        worse_cost = plan.forecast.cost_usd.p90 >= nearest.cost_usd.p90 * (1 - 1e-9)
+        assert worse_time or worse_cost

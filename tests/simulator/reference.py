@@ -1,9 +1,9 @@
 """The mean iteration time once more, written for reading: plain loops, one configuration.
 
 Shares no code with `srifty.simulator`: it reads a simulator's latency curves, asks its allreduce
-model, and does everything else by itself. Three constants belong to the definition and are taken
-from there: the tail and the number of Gauss-Legendre nodes of the straggler integral, and the
-number of knots at which ready times are computed where there are more transfers.
+model, and does everything else by itself. A few constants belong to the definition and are taken
+from there: the tail and the number of Gauss-Legendre nodes of the straggler integral, and how
+finely the ready times are sampled where there are many transfers.
 
 `benchmarks/planner_speed.py` checks its first rows against it.
 """
@@ -16,7 +16,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from srifty.simulator.iteration import _READY_KNOTS as KNOTS
+from srifty.simulator.convex import FEW_POINTS, MOST_LEVELS, TOLERANCE
 from srifty.simulator.stragglers import _NODES as NODES
 from srifty.simulator.stragglers import _TAIL as TAIL
 
@@ -122,18 +122,21 @@ def ready_time(workers: list[Workers], fraction: float) -> float:
 
 
 def ready_times(workers: list[Workers], fractions: list[float]) -> list[float]:
-    if len(fractions) <= KNOTS:
-        return [ready_time(workers, u) for u in fractions]
     first, last = fractions[0], fractions[-1]
-    if first == last:
-        return [ready_time(workers, first)] * len(fractions)
-    width = (last - first) / (KNOTS - 1)
-    at_knots = [ready_time(workers, first + m * width) for m in range(KNOTS)]
+    if len(fractions) <= FEW_POINTS or first == last:
+        return [ready_time(workers, u) for u in fractions]
+    for level in range(1, MOST_LEVELS + 1):
+        width = (last - first) / 2**level
+        values = [ready_time(workers, first + m * width) for m in range(2**level + 1)]
+        middles = range(1, 2**level, 2)
+        gap = max((values[m - 1] + values[m + 1]) / 2 - values[m] for m in middles)
+        if gap <= TOLERANCE * values[-1]:
+            break
     ready_s = []
     for u in fractions:
-        lower = min(int((u - first) / width), KNOTS - 2)
+        lower = min(int((u - first) / width), len(values) - 2)
         share = (u - first) / width - lower
-        ready_s.append(at_knots[lower] * (1 - share) + at_knots[lower + 1] * share)
+        ready_s.append(values[lower] * (1 - share) + values[lower + 1] * share)
     return ready_s
 
 

@@ -182,7 +182,7 @@ class AlphaBetaModel:
                 alpha_between_s=_BETWEEN_ALPHA_S,
                 beta_between=np.inf,
                 model_fraction=_UNMEASURED_MODEL_FRACTION,
-                basis="not measured",
+                basis="not measured (±30 %)",
             )
         # Small messages alone say nothing about bandwidth: their fit has none, or an absurd one.
         if links.beta_between > _MOST_OVER_RATED * rated:

@@ -13,7 +13,7 @@ from srifty.core.cluster import ClusterConfig, VmGroup
 from srifty.core.forecast import JobForecast
 from srifty.core.job import Job
 from srifty.core.notation import format_config
-from srifty.core.plan import Plan, PlanResult
+from srifty.core.plan import Plan, PlanResult, Reason, ReasonKind
 from srifty.units import format_duration, format_usd
 
 # Without a terminal, tables are as wide as they need: no configuration is cut short.
@@ -34,7 +34,8 @@ def describe_group(group: VmGroup) -> str:
     offer = group.offer
     local = sorted(set(group.local_batches), reverse=True)
     per_gpu = " or ".join(str(batch) for batch in local)
-    gpus = f" x {group.gpus_used} GPUs" if offer.instance_type.gpus > 1 else ""
+    plural = "s" if group.gpus_used > 1 else ""
+    gpus = f" x {group.gpus_used} GPU{plural}" if offer.instance_type.gpus > 1 else ""
     idle = offer.instance_type.gpus - group.gpus_used
     idle_words = f" ({idle} idle)" if idle else ""
     passes = f", {group.accumulation} passes" if group.accumulation > 1 else ""
@@ -52,7 +53,16 @@ def show_result(console: Console, job: Job, result: PlanResult) -> None:
         _bullets(console, "A little more", [m.message for m in result.marginals])
     else:
         console.print(Text(f"{job.name}: no plan. {result.verdict.value}", style="bold red"))
-        _bullets(console, "What would work", [reason.message for reason in result.reasons])
+        helpful = (ReasonKind.DEADLINE, ReasonKind.BUDGET, ReasonKind.CONFIDENCE, ReasonKind.QUOTA)
+        remedies = [
+            reason
+            for reason in result.reasons
+            if (reason.nearest is not None and reason.kind in helpful)
+            or (reason.kind is ReasonKind.BATCH and result.nearest is not None)
+        ]
+        causes = [reason for reason in result.reasons if reason not in remedies]
+        _bullets(console, "Why", _distinct(causes))
+        _bullets(console, "What would work", _distinct(remedies))
         if result.nearest is not None:
             console.print()
             _show_plan(console, job, result.nearest, "The nearest plan:")
@@ -62,13 +72,20 @@ def show_result(console: Console, job: Job, result: PlanResult) -> None:
     console.print(Text(_search_line(result), style="dim"))
 
 
+def _distinct(reasons: Sequence[Reason]) -> list[str]:
+    """Returns the messages, each once: two limits that must move together share one."""
+    return list(dict.fromkeys(reason.message for reason in reasons))
+
+
 def _search_line(result: PlanResult) -> str:
     remainder = (
         f" and {result.considered_remainder:,} with a remainder"
         if result.considered_remainder
         else ""
     )
-    proof = "the best of them, proved" if result.proved_optimal else "not all there are"
+    proof = "all there are, so none of this space is better"
+    if not result.proved_optimal:
+        proof = "not all there are; see what was assumed"
     if result.plan is None:
         proof = "none meets the limits" if result.considered else "none exists"
     return (
@@ -81,19 +98,22 @@ def _show_plan(console: Console, job: Job, plan: Plan, lead: str) -> None:
     forecast = plan.forecast
     console.print(Text(lead, style="bold"))
     show_groups(console, plan.config)
-    console.print(Text(_promise(job, forecast), style="bold"))
+    console.print(Text(promise(job, forecast), style="bold"))
     show_forecast(console, plan.config, forecast)
 
 
 def show_groups(console: Console, config: ClusterConfig) -> None:
     """Prints the VM groups in words, and the short notation."""
     for group in config.groups:
-        console.print(Text(f"  {describe_group(group)}", style="bold green"))
-    console.print(Text(f"  {format_config(config)}", style="dim"))
+        price = f", {format_usd(group.offer.usd_per_hour)} an hour each"
+        console.print(Text(f"  {describe_group(group)}{price}", style="bold green"))
+    console.print(
+        Text(f"  {format_config(config)}   {format_usd(config.usd_per_hour)} an hour", style="dim")
+    )
 
 
-def _promise(job: Job, forecast: JobForecast) -> str:
-    """Returns the answer in one line: how long, how much, how sure."""
+def promise(job: Job, forecast: JobForecast) -> str:
+    """Returns a forecast in one line: how long, how much, how sure."""
     time_s, cost = forecast.time_s, forecast.cost_usd
     line = f"Ends in {format_duration(time_s.mean)} for {format_usd(cost.mean)} in total"
     limits: list[str] = []
@@ -164,7 +184,9 @@ def _show_front(console: Console, result: PlanResult) -> None:
         console.print(_plan_table(rows, {}))
     if len(result.front) > 1:
         console.print()
-        console.print(Text("Time against cost (no plan is both faster and cheaper)", style="bold"))
+        console.print(
+            Text("Time against cost (none searched is both faster and cheaper)", style="bold")
+        )
         marks = {result.knee: "knee"} if result.knee is not None else {}
         if result.plan in result.front:
             index = result.front.index(result.plan)

@@ -52,11 +52,12 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
     except InputError as error:
         raise InputError(error.problems, error.source or str(path)) from None
     gpus = {offer.instance_type.gpu: offer.instance_type for offer in catalog.offers}
+    spelling = {gpu.casefold(): gpu for gpu in gpus}
     try:
         profiles = tuple(
-            _within_memory(profile, min_memory_bytes(catalog, profile.gpu))
+            _within_memory(replace(profile, gpu=gpu), min_memory_bytes(catalog, gpu))
             for profile in file.job.profiles
-            if profile.gpu in gpus
+            if (gpu := spelling.get(profile.gpu.casefold())) is not None
         )
     except InputError as error:
         raise InputError(error.problems, str(path)) from None
@@ -77,7 +78,9 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
         catalog=catalog,
         simulator=Simulator(models, AlphaBetaModel().fit(samples, efa=efa)),
         batch_ranges={
-            gpu: BatchRange(model.min_batch, model.knee_batch, model.max_batch)
+            gpu: BatchRange(
+                model.min_batch, model.knee_batch, model.max_batch, model.measured_batches
+            )
             for gpu, model in models.items()
         },
     )

@@ -20,6 +20,7 @@ from srifty.files import LatencyCurve, read_latency_curves
 
 app = typer.Typer(
     help="Measure how well the models predict measurements of yours.",
+    epilog="Example: srifty evaluate compute latencies.csv --probes 4",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -55,7 +56,7 @@ def compute(
         ),
     ],
     probes: Annotated[
-        int, typer.Option(min=1, help="Batch sizes that the model may learn from.")
+        int, typer.Option(min=2, help="Batch sizes that the model may learn from.")
     ] = 4,
     errors: Annotated[
         Errors, typer.Option(help="Count the sizes that were not learned from, or all.")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from srifty.cli._json import dump
+from srifty.cli._options import AsJson
 from srifty.errors import InputError
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
@@ -18,6 +20,7 @@ def init(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="JOB.yaml", help="Where to write it.")
     ] = Path("job.yaml"),
+    as_json: AsJson = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
 ) -> None:
     """Write a commented job file to start from."""
@@ -29,4 +32,6 @@ def init(
         raise InputError("exists already; give --force to replace it", str(output)) from None
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", str(output)) from None
+    if as_json:
+        typer.echo(dump({"written": str(output)}))
     typer.echo(f"Wrote {output}. Edit it, then: srifty plan {output}", err=True)

@@ -55,6 +55,13 @@ def plan_command(
     batches: Annotated[
         BatchRule | None, typer.Option(help="Which local batches a plan may use.")
     ] = None,
+    accumulate: Annotated[
+        bool | None,
+        typer.Option(
+            "--accumulate/--no-accumulate",
+            help="Let plans with several passes per iteration compete; else only as a last resort.",
+        ),
+    ] = None,
     method: Annotated[Method, typer.Option(help="How to search.")] = Method.AUTO,
     predictor: Annotated[
         PredictorName, typer.Option(help="What forecasts iterations.")
@@ -82,6 +89,7 @@ def plan_command(
         job,
         objective=minimize or job.objective,
         batch_rule=batches or job.batch_rule,
+        accumulate=job.accumulate if accumulate is None else accumulate,
     )
     with SearchProgress("Looking at configurations") as progress:
         result = plan(

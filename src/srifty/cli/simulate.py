@@ -12,7 +12,7 @@ from rich.text import Text
 from srifty.catalog import mixed_host_warnings
 from srifty.cli._json import config_document, dump, forecast_document
 from srifty.cli._options import AsJson, Changes, JobPath
-from srifty.cli._show import console_for_results, show_forecast, show_groups
+from srifty.cli._show import console_for_results, promise, show_forecast, show_groups
 from srifty.cli._workbench import Workbench, open_job
 from srifty.core.cluster import ClusterConfig
 from srifty.core.notation import parse_config
@@ -65,9 +65,10 @@ def simulate(
     console = console_for_results()
     console.print(Text(f"{bench.job.name}: {bench.job.iterations:,} iterations on", style="bold"))
     show_groups(console, chosen)
+    console.print(Text(promise(bench.job, forecast), style="bold"))
     show_forecast(console, chosen, forecast)
     console.print()
-    for sentence in warnings:
+    for sentence in (*warnings, *_over_quota(chosen)):
         console.print(Text(f"  - {sentence}", style="yellow"))
     for sentence in assumptions:
         console.print(Text(f"  - {sentence}", style="dim"))
@@ -97,6 +98,16 @@ def _parse(bench: Workbench, text: str) -> ClusterConfig:
 
 def _zones(config: ClusterConfig) -> int:
     return len({group.offer.location.zone for group in config.groups} - {None})
+
+
+def _over_quota(config: ClusterConfig) -> list[str]:
+    """Returns which quotas a configuration exceeds: it is simulated all the same."""
+    sentences: list[str] = []
+    for offer in dict.fromkeys(group.offer for group in config.groups):
+        count = sum(group.count for group in config.groups if group.offer == offer)
+        if count > offer.quota:
+            sentences.append(f"{count} x {offer.label} exceed the quota of {offer.quota}.")
+    return sentences
 
 
 def _check(bench: Workbench, config: ClusterConfig) -> None:

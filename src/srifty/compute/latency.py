@@ -26,6 +26,12 @@ _DEFAULT_SPATIAL_STD = 0.02
 _STD_PER_INTERVAL_90 = 1 / 1.645
 
 
+# Half width of the 90 % interval of estimated latencies that state none.
+_ESTIMATED_INTERVAL = 0.3
+# More samples in so much less time is a mistake rather than noise.
+_SUSPICIOUS_FALL = 0.25
+
+
 @dataclass(frozen=True)
 class LatencyModel:
     """Forward and backward latency of a workload on one GPU as functions of the micro-batch.
@@ -44,6 +50,7 @@ class LatencyModel:
         max_batch: largest micro-batch that fits in memory.
         estimated: whether the latencies were estimated rather than measured.
         assumptions: what the model takes for granted, clauses that end with a full stop.
+        measured_batches: smallest and largest micro-batch that the latencies come from.
     """
 
     workload: str
@@ -59,6 +66,7 @@ class LatencyModel:
     max_batch: int
     estimated: bool
     assumptions: tuple[str, ...]
+    measured_batches: tuple[int, int] = (1, 1 << 62)
 
     @classmethod
     def fit(cls, profile: WorkloadProfile) -> LatencyModel:
@@ -109,8 +117,17 @@ class LatencyModel:
                 f"the spread between GPUs was not measured; {_DEFAULT_SPATIAL_STD:.0%} is assumed."
             )
         model_std = residual_fraction(batches, steps)
-        if profile.interval_fraction is not None:
-            model_std = max(model_std, profile.interval_fraction * _STD_PER_INTERVAL_90)
+        interval = profile.interval_fraction or (_ESTIMATED_INTERVAL if profile.estimated else 0.0)
+        model_std = max(model_std, interval * _STD_PER_INTERVAL_90)
+        if len(steps) == 1:
+            assumptions.append("one batch size is known; 30% of its latency is taken as fixed.")
+        fall = steps[:-1] / steps[1:] - 1
+        if len(fall) and fall.max() > _SUSPICIOUS_FALL:
+            at = int(fall.argmax())
+            assumptions.append(
+                f"{profile.latencies[at + 1].batch} samples take less time than "
+                f"{profile.latencies[at].batch}: check the measurements."
+            )
         if profile.estimated:
             assumptions.append("latencies are estimated, not measured.")
         if profile.max_batch_evidence != "measured":
@@ -125,11 +142,12 @@ class LatencyModel:
             step_std_fraction=step_std,
             spatial_std_fraction=spatial_std,
             model_std_fraction=model_std,
-            knee_batch=min(max(int(knee(whole)), profile.min_batch), profile.max_batch),
+            knee_batch=_useful_batch(whole, profile),
             min_batch=profile.min_batch,
             max_batch=profile.max_batch,
             estimated=profile.estimated,
             assumptions=tuple(assumptions),
+            measured_batches=(profile.latencies[0].batch, profile.latencies[-1].batch),
         )
 
     @property
@@ -144,3 +162,11 @@ class LatencyModel:
             + self.backward.predict(micro_batch)
             + (self.optimizer_s)
         )
+
+
+def _useful_batch(curve: PiecewiseLinear, profile: WorkloadProfile) -> int:
+    """Returns the knee; the smallest usable batch where the measurements do not reach below it."""
+    batch = int(knee(curve))
+    if batch <= profile.latencies[0].batch:
+        return profile.min_batch
+    return min(max(batch, profile.min_batch), profile.max_batch)

@@ -145,6 +145,8 @@ class Job:
         overheads: launch, set-up, evaluation, checkpoints.
         sync: how gradients are exchanged.
         batch_rule: which local batches may be used.
+        accumulate: whether plans with several passes per iteration compete with the others; False:
+            only where no plan with one pass meets the limits.
         extra_usd_per_hour: disks and storage, per hour of the whole job.
     """
 
@@ -158,6 +160,7 @@ class Job:
     sync: GradientSync = field(default_factory=GradientSync)
     batch_rule: BatchRule = BatchRule.POWER_OF_TWO
     extra_usd_per_hour: float = 0.0
+    accumulate: bool = False
 
     def __post_init__(self) -> None:
         require_count("global_batch", self.global_batch)

@@ -25,11 +25,12 @@ from srifty.errors import InputError, NotationError
 
 _GROUP = re.compile(
     r"(?P<count>\d+)\s*(?P<type>[A-Za-z][^\s@():,]*)"
-    r"(?:\s*\((?P<market>[a-z-]+)(?:\s*,\s*(?P<zone>[A-Za-z0-9-]+))?\))?"
-    r"(?::(?P<gpus>\d+)gpus?)?"
+    r"(?:\s*\((?P<market>[A-Za-z-]+)(?:\s*,\s*(?P<zone>[A-Za-z0-9-]+))?\))?"
+    r"(?:\s*:\s*(?P<gpus>\d+)\s*gpus?)?"
     r"\s*@\s*(?P<samples>\d+)"
-    r"(?:x(?P<accumulation>\d+))?"
+    r"(?:\s*x\s*(?P<accumulation>\d+))?"
 )
+_JOIN = re.compile(r"\s*\+\s*")
 
 
 def format_group(group: VmGroup, *, zone: bool = False) -> str:
@@ -64,7 +65,7 @@ def parse_config(text: str, offers: Sequence[Offer]) -> ClusterConfig:
     """
     groups: list[VmGroup] = []
     messages: list[str] = []
-    for part in re.split(r"\s+\+\s+", text.strip()):
+    for part in _parts(text.strip()):
         try:
             groups.append(_parse_group(part, offers))
         except InputError as error:
@@ -74,12 +75,30 @@ def parse_config(text: str, offers: Sequence[Offer]) -> ClusterConfig:
     return ClusterConfig(tuple(groups))
 
 
+def _parts(text: str) -> list[str]:
+    """Returns the texts of the groups: `+` joins groups, but a type's name may hold one too."""
+    parts: list[str] = []
+    position = 0
+    while position < len(text):
+        group = _GROUP.match(text, position)
+        end = group.end() if group else -1
+        join = _JOIN.match(text, end) if group else None
+        if group is None or (join is None and end < len(text)):  # let the message show the rest
+            found = re.search(r"\s\+\s", text[position:])
+            end = position + found.start() if found else len(text)
+            join = _JOIN.match(text, end)
+        parts.append(text[position:end])
+        position = join.end() if join else end
+    return parts or [text]
+
+
 def _parse_group(part: str, offers: Sequence[Offer]) -> VmGroup:
     match = _GROUP.fullmatch(part.strip())
     if match is None:
         raise NotationError(
             f"{part!r} is not a VM group; write <num><instance>@<samples per VM>, such as "
-            "8g3.8xlarge@64 or 8g3.8xlarge (spot)@64, and join groups with ' + '"
+            "8g3.8xlarge@64 or 8g3.8xlarge (spot)@64, then x2 for two passes, :2gpu after the type "
+            "for two GPUs a VM; join groups with ' + '"
         )
     offer = _find_offer(match["type"], match["market"], match["zone"], offers)
     samples = int(match["samples"])
@@ -104,7 +123,7 @@ def _find_offer(name: str, market: str | None, zone: str | None, offers: Sequenc
         asked = "without a market"
     else:
         asked = f"as {market}"
-    matching = [offer for offer in same_type if offer.market == market]
+    matching = [offer for offer in same_type if offer.market == market.lower()]
     if not matching:
         raise NotationError(f"{name} cannot be had {asked}; it is offered as: {', '.join(markets)}")
     if zone is not None:

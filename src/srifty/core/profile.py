@@ -54,6 +54,10 @@ class BatchLatency:
             (self.forward_s is None) == (self.backward_s is None),
             f"{where} has only one of forward_s and backward_s; give both or iteration_s alone",
         )
+        require(
+            not (split and self.iteration_s is not None),
+            f"{where} has iteration_s beside forward_s and backward_s; give one of the two",
+        )
         for name in ("forward_s", "backward_s", "iteration_s"):
             value: float | None = getattr(self, name)
             if value is not None:

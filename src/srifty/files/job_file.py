@@ -149,6 +149,7 @@ class _JobFile(FileModel):
     batches: Annotated[BatchRule, BeforeValidator(lambda v: choice(BatchRule, v))] = (
         BatchRule.POWER_OF_TWO
     )
+    accumulate: bool = False
     deadline: Limit | None = None
     budget_usd: float | None = Field(default=None, gt=0)
     confidence: float = Field(default=0.9, ge=0.5, lt=1)
@@ -217,6 +218,7 @@ def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
             iterations=iterations,
             objective=file.minimize,
             batch_rule=file.batches,
+            accumulate=file.accumulate,
             limits=Limits(file.deadline, file.budget_usd, file.confidence),
             overheads=Overheads(
                 launch_s=overheads.launch,

@@ -59,8 +59,8 @@ def read_latency_curves(path: Path) -> tuple[LatencyCurve, ...]:
     problems: list[Problem] = []
     for row in reader:
         for part, column in _PARTS.items():
-            text = row.get(column)
-            if text is None or (not text.strip() and part != "iteration"):
+            text = row.get(column) or ""
+            if not text.strip() and part != "iteration":
                 continue
             try:
                 batch, seconds = _batch(row["batch_size"]), _seconds(column, text)

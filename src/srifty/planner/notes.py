@@ -8,6 +8,7 @@ from srifty.core.job import Job
 from srifty.core.offers import Market, Offer, QuotaPool, QuotaUnit
 from srifty.core.plan import Plan
 from srifty.planner.supply import BatchRange
+from srifty.simulator.transfers import job_transfers
 from srifty.units import format_duration, format_usd
 
 
@@ -28,7 +29,8 @@ def plan_warnings(job: Job, plan: Plan, ranges: Mapping[str, BatchRange]) -> tup
     """Returns what to look at before renting a plan, in full sentences."""
     offers = [group.offer for group in plan.config.groups]
     return (
-        *_small_batches(plan, ranges),
+        *_exchange(job),
+        *_batches(plan, ranges),
         *_burst(plan, offers),
         *_zones(job, plan, offers),
         *_reservations(plan, offers),
@@ -36,17 +38,34 @@ def plan_warnings(job: Job, plan: Plan, ranges: Mapping[str, BatchRange]) -> tup
     )
 
 
-def _small_batches(plan: Plan, ranges: Mapping[str, BatchRange]) -> list[str]:
-    small = {
-        group.offer.instance_type.gpu: group.micro_batch
-        for group in plan.config.groups
-        if group.micro_batch < ranges[group.offer.instance_type.gpu].knee
-    }
+def _exchange(job: Job) -> list[str]:
+    if job_transfers(job) is not None:
+        return []
     return [
-        f"{batch} samples per pass on {gpu} are below the useful batch ({ranges[gpu].knee}): "
-        "passes hardly get shorter there."
-        for gpu, batch in small.items()
+        "No gradient sizes are known: the exchange between GPUs is left out, so that times and "
+        "costs of plans with several GPUs are too low."
     ]
+
+
+def _batches(plan: Plan, ranges: Mapping[str, BatchRange]) -> list[str]:
+    """Returns a warning for each GPU whose micro-batch is little use, or was not measured."""
+    sentences: list[str] = []
+    for gpu, batch in {
+        g.offer.instance_type.gpu: g.micro_batch for g in plan.config.groups
+    }.items():
+        known = ranges[gpu]
+        samples = f"{batch} sample{'s' if batch > 1 else ''} per pass on {gpu}"
+        if not known.measured[0] <= batch <= known.measured[1]:
+            low, high = known.measured
+            sentences.append(
+                f"{samples}: measured were {low} to {high}, so its latency is extrapolated."
+            )
+        elif batch < known.knee:
+            sentences.append(
+                f"{samples} are below the useful batch ({known.knee}): passes hardly get shorter "
+                "there."
+            )
+    return sentences
 
 
 def _burst(plan: Plan, offers: Sequence[Offer]) -> list[str]:

@@ -14,6 +14,7 @@ from srifty.core.offers import Offer
 from srifty.core.plan import PlanResult, Reason, Verdict
 from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
 from srifty.planner.front import knee_of, marginals_of, pareto_front
+from srifty.planner.hints import wider_space_hints
 from srifty.planner.notes import bill_assumptions, plan_warnings
 from srifty.planner.reasons import (
     forecast_reasons,
@@ -32,7 +33,7 @@ MethodName = Literal["exhaustive"]
 
 # Odds below which two hopeless plans are told apart by how far they miss, not by their odds: there,
 # the plan with the widest spread would win.
-_HOPEFUL = 0.01
+_HOPEFUL = 0.2
 # Configurations that are looked at to find out which other quota would give a plan.
 _HINT_ROWS = 5_000
 
@@ -135,7 +136,11 @@ def plan(
         ranking=found.plans(ranked[:top]),
         front=front_plans,
         knee=knee_of(found.jobs.time_mean_s[front], found.jobs.cost_mean_usd[front]),
-        marginals=marginals_of(chosen, front_plans) if chosen is not None else (),
+        marginals=(
+            marginals_of(chosen, front_plans) + wider_space_hints(job, places, predictor, chosen)
+            if chosen is not None
+            else ()
+        ),
         nearest=nearest,
         reasons=reasons,
         warnings=tuple(warnings),
@@ -178,9 +183,9 @@ def _search(
 ) -> _Search:
     """Looks at ever wider spaces until one holds a plan that meets the limits."""
     warnings: list[str] = []
-    rule = SpaceRule(job.batch_rule)
+    rule = SpaceRule(job.batch_rule, accumulate=job.accumulate)
     found = evaluate(job, places, predictor, rule, progress)
-    if not len(found) or not found.feasible.any():
+    if not job.accumulate and (not len(found) or not found.feasible.any()):
         passes = replace(rule, accumulate=True)
         wider = evaluate(job, places, predictor, passes, progress)
         if len(wider) > len(found):

@@ -30,7 +30,7 @@ Search = Callable[[Sequence[Offer], BatchRule], Candidates]
 
 def ceil_duration(seconds: float) -> str:
     """Returns a duration rounded up, so that it works when it is given back as a deadline."""
-    unit = 1 if seconds < 3600 else 60
+    unit = 1 if seconds < 3 * 3600 else 60
     return format_duration(math.ceil(seconds / unit - 1e-9) * unit)
 
 

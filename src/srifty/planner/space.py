@@ -12,8 +12,10 @@ than enumerated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +27,11 @@ IntArray = NDArray[np.int64]
 
 # Rows that a search looks at before its space is thinned: a few seconds of simulation.
 MOST_ROWS = 100_000
-# Pairs of a partial split and the last type's choice that may be looked at for a row: most pairs do
-# not sum to the global batch.
-_PAIRS_PER_ROW = 50
-# Partial splits that the enumeration may hold at a time.
-_MOST_STATES = 2_000_000
+# Pairs of a partial split and the last type's choice that may be looked at for a row: most pairs of
+# powers of two do not sum to the global batch, most pairs under `any` do.
+_PAIRS_PER_ROW = {BatchRule.POWER_OF_TWO: 500, BatchRule.ANY: 20}
+# Pairs that are held in memory at a time.
+_BLOCK_PAIRS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,8 @@ _THINNINGS = (
         0.0,
     ),
 )
+# How many instance types a split may combine, and in which steps their VMs come: mildest first.
+_MOST_TYPES = (3, 2)
 _WORKER_STEPS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -149,30 +153,44 @@ def enumerate_splits(
 ) -> Splits:
     """Returns the splits of a global batch, thinned where there would be too many.
 
+    Thinned are, in this order: how many instance types are combined, the local batches of `any`,
+    and how finely VMs are counted.
+
     Args:
         supplies: what can be had, T instance types.
         global_batch: samples of one iteration.
         rule: what a split may look like.
         most_rows: about how many rows are wanted at most.
     """
-    if not supplies:
+    count = len(supplies)
+    if not count:
         none = np.zeros((0, 0), dtype=np.int64)
         return Splits(none, none)
     any_batch = rule.batch_rule is BatchRule.ANY
     thinnings = _THINNINGS if any_batch else (_POWERS_OF_TWO,)
-    for step in _WORKER_STEPS:
-        for thinning in thinnings:
-            grid = _Grid(supplies, global_batch, rule, thinning, step)
-            coarsest = step == _WORKER_STEPS[-1] and thinning is thinnings[-1]
-            if not coarsest and grid.rows_bound() > _PAIRS_PER_ROW * most_rows:
-                continue
-            splits = grid.enumerate(remainders=any_batch)
-            if not coarsest and len(splits) > most_rows:
-                continue
-            parts = [thinning.words] if thinning.words else []
-            if step > 1:
-                parts.append(f"workers come in steps of {step} VMs where many can be had")
-            return replace(splits, complete=not parts, thinning="; ".join(parts))
+    most_types = (count, *(most for most in _MOST_TYPES if most < count))
+    plans = [
+        (step, thinning, most)
+        for step in _WORKER_STEPS
+        for thinning in thinnings
+        for most in most_types
+    ]
+    for step, thinning, most in plans:
+        coarsest = (step, thinning, most) == plans[-1]
+        grid = _Grid(supplies, global_batch, rule, thinning, step)
+        subsets = [c for size in range(1, most + 1) for c in combinations(range(count), size)]
+        pairs = sum(grid.pairs(subset) for subset in subsets)
+        if not coarsest and pairs > _PAIRS_PER_ROW[rule.batch_rule] * most_rows:
+            continue
+        splits = grid.enumerate(subsets, most_rows=None if coarsest else most_rows)
+        if splits is None:
+            continue
+        parts = [thinning.words] if thinning.words else []
+        if most < count:
+            parts.append(f"at most {most} instance types are combined")
+        if step > 1:
+            parts.append(f"workers come in steps of {step} VMs where many can be had")
+        return replace(splits, complete=not parts, thinning="; ".join(parts))
     raise AssertionError("the coarsest grid is always enumerated")
 
 
@@ -206,67 +224,105 @@ class _Grid:
         doubled = gpus * _powers_of_two(1, max(supply.vms, 1))
         return np.unique(np.concatenate([fine, doubled[doubled <= most], coarse])).astype(np.int64)
 
-    def rows_bound(self) -> float:
-        """Returns an upper bound on the pairs that `enumerate` looks at."""
-        types = range(len(self.supplies))
-        options = [
-            1.0 + len(self.worker_counts(supply)) * self.batch_count(supply)
-            for supply in self.supplies
-        ]
+    @cached_property
+    def _choices(self) -> list[tuple[int, float]]:
+        """How many worker counts and, about, how many batches each type has."""
+        return [(len(self.worker_counts(s)), self.batch_count(s)) for s in self.supplies]
+
+    def _options(self, t: int) -> float:
+        """Returns about how many choices of workers and batch a type has."""
+        workers, batches = self._choices[t]
+        return workers * batches
+
+    def pairs(self, subset: Sequence[int]) -> float:
+        """Returns how many (partial split, last type's choice) pairs a subset makes at most."""
         if self.rule.batch_rule is BatchRule.ANY:  # each type is the last one once
             return sum(
-                math.prod(options[:last] + options[last + 1 :])
-                * len(self.worker_counts(self.supplies[last]))
-                for last in types
+                math.prod(self._options(t) for t in subset if t != last) * self._choices[last][0]
+                for last in subset
             )
-        *others, last = self._order(types)
-        states = math.prod(options[t] for t in others)
-        return (
-            states * self.batch_count(self.supplies[last]) if states <= _MOST_STATES else math.inf
-        )
+        *others, last = self._order(subset)
+        return math.prod(map(self._options, others)) * self._choices[last][1]
 
-    def _order(self, types: Sequence[int]) -> list[int]:
+    def _order(self, subset: Sequence[int]) -> list[int]:
         """Returns the types with the one of most options last: it is solved, not enumerated."""
-        options = {
-            t: len(self.worker_counts(self.supplies[t])) * self.batch_count(self.supplies[t])
-            for t in types
-        }
-        return sorted(types, key=lambda t: options[t])
+        return sorted(subset, key=self._options)
 
-    def enumerate(self, *, remainders: bool) -> Splits:
-        """Returns all splits of the grid."""
-        types = range(len(self.supplies))
-        parts = [self._with_last(self._order(types), remainder=False)]
-        if remainders:
-            for last in types:
-                order = [t for t in types if t != last] + [last]
-                parts.append(self._with_last(order, remainder=True))
+    def enumerate(
+        self, subsets: Sequence[Sequence[int]], *, most_rows: int | None
+    ) -> Splits | None:
+        """Returns all splits that use exactly the types of a subset; None if there are too many."""
+        parts: list[tuple[IntArray, IntArray]] = []
+        rows = 0
+        for subset in subsets:
+            orders = [(self._order(subset), False)]
+            if self.rule.batch_rule is BatchRule.ANY:
+                orders += [([t for t in subset if t != last] + [last], True) for last in subset]
+            for order, remainder in orders:
+                for part in self._with_last(order, remainder=remainder):
+                    parts.append(part)
+                    rows += len(part[0])
+                    if most_rows is not None and rows > most_rows:
+                        return None
+        empty = np.zeros((0, len(self.supplies)), dtype=np.int64)
         return Splits(
-            np.concatenate([workers for workers, _ in parts]),
-            np.concatenate([samples for _, samples in parts]),
+            np.concatenate([workers for workers, _ in parts] or [empty]),
+            np.concatenate([samples for _, samples in parts] or [empty]),
         )
 
-    def _with_last(self, order: Sequence[int], *, remainder: bool) -> tuple[IntArray, IntArray]:
-        """Returns the splits in which the last type of `order` takes what the others leave."""
-        count = len(self.supplies)
-        workers = np.zeros((1, count), dtype=np.int64)
-        samples = np.zeros((1, count), dtype=np.int64)
-        left = np.full(1, self.global_batch, dtype=np.int64)
-        rest = [self._capacity(self.supplies[t]) for t in order]
-        for position, t in enumerate(order[:-1]):
-            supply = self.supplies[t]
-            own_workers = np.repeat(self.worker_counts(supply), len(self.batches(supply)))
-            own_batch = np.tile(self.batches(supply), len(self.worker_counts(supply)))
-            own_workers = np.concatenate([[0], own_workers])
-            own_samples = np.concatenate([[0], own_workers[1:] * own_batch])
+    def _with_last(
+        self, order: Sequence[int], *, remainder: bool
+    ) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yields the splits in which the last type of `order` takes what the others leave."""
+        *others, last = order
+        shape = (1, len(self.supplies))
+        start = (
+            np.zeros(shape, dtype=np.int64),
+            np.zeros(shape, dtype=np.int64),
+            np.full(1, self.global_batch, dtype=np.int64),
+        )
+        for workers, samples, left in self._partial(start, others, self._capacity(last)):
+            step = max(_BLOCK_PAIRS // max(self._last_choices(last), 1), 1)
+            for first in range(0, len(left), step):
+                block = slice(first, first + step)
+                yield self._finish(
+                    last, workers[block], samples[block], left[block], remainder=remainder
+                )
+
+    def _partial(
+        self,
+        state: tuple[IntArray, IntArray, IntArray],
+        others: Sequence[int],
+        capacity_of_last: int,
+    ) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Yields partial splits (workers, samples, samples left) over all types but the last."""
+        if not others:
+            yield state
+            return
+        t, *rest = others
+        supply = self.supplies[t]
+        batches = self.batches(supply)
+        own_workers = np.repeat(self.worker_counts(supply), len(batches))
+        own_samples = own_workers * np.tile(batches, len(self.worker_counts(supply)))
+        later = capacity_of_last + sum(self._capacity(other) for other in rest)
+        step = max(_BLOCK_PAIRS // max(len(own_samples), 1), 1)
+        for first in range(0, len(state[2]), step):
+            workers, samples, left = (part[first : first + step] for part in state)
             remaining = left[:, None] - own_samples[None, :]
-            later = sum(rest[position + 1 :])
-            row, option = np.nonzero((remaining >= 0) & (remaining <= later))
+            row, option = np.nonzero((remaining > 0) & (remaining <= later))
             workers, samples = workers[row], samples[row]
             workers[:, t] = own_workers[option]
             samples[:, t] = own_samples[option]
-            left = remaining[row, option]
-        return self._finish(order[-1], workers, samples, left, remainder=remainder)
+            yield from self._partial(
+                (workers, samples, remaining[row, option]), rest, capacity_of_last
+            )
+
+    def _last_choices(self, last: int) -> int:
+        """Returns how many choices are looked at for the last type."""
+        supply = self.supplies[last]
+        if self.rule.batch_rule is BatchRule.ANY:
+            return len(self.worker_counts(supply))
+        return len(self.batches(supply))
 
     def _finish(
         self, last: int, workers: IntArray, samples: IntArray, left: IntArray, *, remainder: bool
@@ -276,28 +332,30 @@ class _Grid:
         counts = self.worker_counts(supply)
         least = self.rule.least(supply)
         most = self.rule.most(supply, self.global_batch)
-        done = np.zeros(0, dtype=np.int64) if remainder else np.flatnonzero(left == 0)
-        open_rows = np.flatnonzero(left > 0)
+        if not len(counts):
+            return workers[:0], samples[:0]
         if self.rule.batch_rule is BatchRule.ANY:
-            share = left[open_rows, None] // np.maximum(counts, 1)[None, :]
-            extra = left[open_rows, None] - share * counts[None, :]
+            share = left[:, None] // np.maximum(counts, 1)[None, :]
+            extra = left[:, None] - share * counts[None, :]
             top = share + (extra > 0)
             fits = (share >= least) & (top <= most) & ((extra > 0) == remainder)
             row, option = np.nonzero(fits)
             chosen = counts[option]
         else:
             batches = self.batches(supply)
-            whole = left[open_rows, None] // batches[None, :]
-            fits = (whole * batches[None, :] == left[open_rows, None]) & np.isin(whole, counts)
+            whole = left[:, None] // batches[None, :]
+            fits = (whole > 0) & (whole <= counts[-1])
+            fits &= whole * batches[None, :] == left[:, None]
+            if self.worker_step > 1:
+                fits &= np.isin(whole, counts)
             row, option = np.nonzero(fits)
             chosen = whole[row, option]
-        rows = np.concatenate([done, open_rows[row]])
-        workers, samples = workers[rows], samples[rows]
-        if len(row):
-            workers[len(done) :, last] = chosen
-            samples[len(done) :, last] = left[open_rows[row]]
+        workers, samples = workers[row], samples[row]
+        workers[:, last] = chosen
+        samples[:, last] = left[row]
         return workers, samples
 
-    def _capacity(self, supply: TypeSupply) -> int:
+    def _capacity(self, t: int) -> int:
         """Returns the most samples that a type can take."""
+        supply = self.supplies[t]
         return supply.workers * self.rule.most(supply, self.global_batch)

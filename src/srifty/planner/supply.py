@@ -17,11 +17,14 @@ class BatchRange:
         least: smallest usable micro-batch (BatchNorm models need 2).
         knee: smallest useful one: below it, a pass hardly gets shorter.
         most: largest one that fits in memory.
+        measured: smallest and largest batch that was measured; beyond them latencies are
+            extrapolated.
     """
 
     least: int
     knee: int
     most: int
+    measured: tuple[int, int] = (1, 1 << 62)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from srifty.compute.latency import LatencyModel
 from srifty.core.job import Job
 from srifty.core.offers import Offer
 from srifty.errors import ModelError
+from srifty.simulator.convex import IntArray, convex_values
 from srifty.simulator.exchange import ExchangeTimes, exchange_ends
 from srifty.simulator.stragglers import expected_maximum, sampled_maximum
 from srifty.simulator.tables import ConfigTable, ForecastTable
@@ -35,10 +36,6 @@ from srifty.simulator.workers import WorkerGroups, worker_groups
 
 FloatArray = NDArray[np.float64]
 
-# With more transfers than this, r(u) is computed at so many ready fractions and interpolated. r is
-# convex in u, so the interpolation errs upwards, by at most a 1/188 of the difference between two
-# workers' backward times.
-_READY_KNOTS = 48
 # Rows that are worked on together: enough to hide what an array operation costs by itself.
 _CHUNK_ROWS = 2048
 
@@ -144,21 +141,19 @@ class Simulator:
             return self._paper_ready_times(groups, ready, std)
         ends = before + backward
         compute_s, compute_std_s = self._slowest(ends, std * ends, groups.workers)
-        knots = _knots(ready)
-        means = before[:, None, :] + knots[None, :, None] * backward[:, None, :]
-        if self.noise is Noise.SAMPLED:
-            at_knots = np.stack(
-                [
-                    self._slowest(means[:, k], std * means[:, k], groups.workers)[0]
-                    for k in range(len(knots))
-                ],
-                axis=1,
-            )
-        else:
-            at_knots, _ = expected_maximum(
-                means, std[:, None, :] * means, groups.workers[:, None, :]
-            )
-        return _interpolate(knots, at_knots, ready), compute_s, compute_std_s
+
+        def slowest_at(rows: IntArray, fractions: FloatArray) -> FloatArray:
+            means = before[rows, None, :] + fractions[None, :, None] * backward[rows, None, :]
+            stds = std[rows, None, :] * means
+            workers = groups.workers[rows]
+            if self.noise is Noise.INTEGRAL:
+                return expected_maximum(means, stds, workers[:, None, :])[0]
+            columns = [
+                self._slowest(means[:, k], stds[:, k], workers)[0] for k in range(len(fractions))
+            ]
+            return np.stack(columns, axis=1)
+
+        return convex_values(slowest_at, len(before), ready), compute_s, compute_std_s
 
     def _paper_ready_times(
         self, groups: WorkerGroups, ready: FloatArray, std: FloatArray
@@ -244,23 +239,6 @@ class Simulator:
                 seconds_per_sample[index] = 1 / rate
         per_vm = configs.samples_per_vm * seconds_per_sample[configs.offer]
         return np.where(configs.count > 0, per_vm, 0.0).max(axis=1)
-
-
-def _knots(ready: FloatArray) -> FloatArray:
-    """Returns the ready fractions at which r(u) is computed; see `_READY_KNOTS`."""
-    if len(ready) <= _READY_KNOTS:
-        return ready
-    return np.linspace(float(ready[0]), float(ready[-1]), _READY_KNOTS)
-
-
-def _interpolate(knots: FloatArray, values: FloatArray, ready: FloatArray) -> FloatArray:
-    """Returns (R, K) values at `ready` by linear interpolation of (R, M) values at the knots."""
-    if knots is ready:
-        return values
-    upper = np.clip(np.searchsorted(knots, ready), 1, len(knots) - 1)
-    width = knots[upper] - knots[upper - 1]  # 0 where all transfers are ready at once
-    share: FloatArray = (ready - knots[upper - 1]) / np.where(width > 0, width, 1.0)
-    return values[:, upper - 1] * (1 - share) + values[:, upper] * share
 
 
 def _empty_forecasts() -> ForecastTable:
