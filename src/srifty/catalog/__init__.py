@@ -1,6 +1,6 @@
 """What can be rented, where, at what price: built-in tables and the job's own offers."""
 
-from srifty.catalog.ages import PriceNote, price_notes
+from srifty.catalog.ages import PriceNote, price_notes, spot_cost_range_usd
 from srifty.catalog.builtin import (
     builtin_billing_rules,
     builtin_gpus,
@@ -24,4 +24,5 @@ __all__ = [
     "network_notes",
     "price_notes",
     "resolve",
+    "spot_cost_range_usd",
 ]

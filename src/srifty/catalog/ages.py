@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from srifty.catalog.quotes import STATED
 from srifty.catalog.sanity import PriceFlag, check_price
 from srifty.core.offers import Market, Offer
+from srifty.core.plan import Plan
 from srifty.units import format_usd
 
 
@@ -38,6 +39,31 @@ def price_notes(
         now: the time at which ages count, with its zone.
     """
     return tuple(_note(offer, offers, now) for offer in dict.fromkeys(used))
+
+
+def spot_cost_range_usd(
+    plan: Plan, on_demand_usd: Mapping[str, float]
+) -> tuple[float, float] | None:
+    """Returns the expected bill at the plan's prices, and were spot to rise to on-demand prices.
+
+    None without spot VMs, or where an on-demand price is not known.
+
+    Args:
+        plan: the plan.
+        on_demand_usd: on-demand prices per hour by instance type.
+    """
+    groups = plan.config.groups
+    spot = [group for group in groups if group.offer.market is Market.SPOT]
+    if not spot or any(g.offer.instance_type.name not in on_demand_usd for g in spot):
+        return None
+    rise = sum(
+        group.count
+        * max(on_demand_usd[group.offer.instance_type.name] - group.offer.usd_per_hour, 0.0)
+        for group in spot
+    )
+    mean = plan.forecast.cost_usd.mean
+    hourly = (mean - plan.forecast.traffic_usd) / max(plan.config.usd_per_hour, 1e-300)
+    return mean, mean + rise * hourly
 
 
 def _note(offer: Offer, offers: Sequence[Offer], now: datetime) -> PriceNote:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from srifty.catalog.billing import rule_for
 from srifty.catalog.builtin import builtin_gpus, builtin_instance_types
@@ -32,11 +32,13 @@ class Resolved:
         offers: what can be rented.
         notes: how quotas were read, and what was assumed; full sentences.
         left_out: what the job asks for but cannot be had, and why; full sentences.
+        on_demand_usd: on-demand prices per hour by instance type, offered or not; where known.
     """
 
     offers: tuple[Offer, ...]
     notes: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+    on_demand_usd: dict[str, float] = field(default_factory=dict[str, float])
 
 
 def resolve(
@@ -97,7 +99,13 @@ class _Resolver:
             tuple(self._offers),
             tuple(self._notes) + self._quota_notes(),
             tuple(map(str, self._left_out)),
+            self._on_demand_prices(),
         )
+
+    def _on_demand_prices(self) -> dict[str, float]:
+        names = dict.fromkeys(offer.instance_type.name for offer in self._offers)
+        quotes = {name: self._prices.quotes(name, Market.ON_DEMAND) for name in names}
+        return {name: min(q.usd_per_hour for q in found) for name, found in quotes.items() if found}
 
     def add_quotas(self) -> None:
         """Adds the types of the quota, in each market that was asked for."""
@@ -160,7 +168,7 @@ class _Resolver:
         quota = _NO_VM_QUOTA if vms is None else vms
         pools = [
             QuotaPool(str(entry), entry.vcpus)
-            for entry in request.vcpu_quota
+            for entry in request.vcpu_quota or ()
             if entry.market is market and entry.pool == kind.quota_pool
         ]
         if vms is None and not pools and quotes:
@@ -287,8 +295,8 @@ class _Resolver:
         if not self._request.vcpu_quota:
             return ()
         used = {pool.name for offer in self._offers for pool in offer.pools}
-        idle = [str(e) for e in self._request.vcpu_quota if str(e) not in used]
-        words = ", ".join(f"{entry} {entry.vcpus}" for entry in self._request.vcpu_quota)
+        idle = [str(e) for e in self._request.vcpu_quota or () if str(e) not in used]
+        words = ", ".join(f"{entry} {entry.vcpus}" for entry in self._request.vcpu_quota or ())
         notes = [f"Quotas in vCPUs, shared by the types of a family: {words}; others are in VMs."]
         if idle:
             notes.append(f"No offered type counts against: {', '.join(idle)}.")

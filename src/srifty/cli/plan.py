@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from srifty.catalog import mixed_host_warnings, network_notes, price_notes
+from srifty.catalog import mixed_host_warnings, network_notes, price_notes, spot_cost_range_usd
 from srifty.cli._json import dump, plan_result_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._progress import SearchProgress
@@ -20,6 +20,7 @@ from srifty.core.job import BatchRule, Objective
 from srifty.core.plan import PlanResult
 from srifty.errors import InputError
 from srifty.planner import plan
+from srifty.units import format_usd
 
 EXIT_NO_PLAN = 3
 
@@ -103,7 +104,8 @@ def plan_command(
             progress=progress,
         )
     result = _with_catalog_notes(bench, result)
-    document = dump(plan_result_document(result))
+    cost_range = _cost_range(bench, result)
+    document = dump(plan_result_document(result) | {"cost_range_usd": cost_range})
     if output is not None:
         try:
             output.write_text(document + "\n", encoding="utf-8")
@@ -115,6 +117,13 @@ def plan_command(
         show_result(console_for_results(), job, result)
     if not result.verdict.is_feasible:
         raise typer.Exit(EXIT_NO_PLAN)
+
+
+def _cost_range(bench: Workbench, result: PlanResult) -> list[float] | None:
+    """Returns the expected bill now and were spot to rise to on-demand; None if it cannot."""
+    best = result.plan or result.nearest
+    found = spot_cost_range_usd(best, bench.catalog.on_demand_usd) if best is not None else None
+    return list(found) if found is not None else None
 
 
 def _with_catalog_notes(bench: Workbench, result: PlanResult) -> PlanResult:
@@ -132,4 +141,11 @@ def _with_catalog_notes(bench: Workbench, result: PlanResult) -> PlanResult:
         for note in price_notes(used, bench.catalog.offers, datetime.now(UTC)):
             notes.append(f"Price of {note.line}.")
             warnings += note.warnings
+        cost_range = _cost_range(bench, result)
+        if cost_range is not None:
+            low, high = map(format_usd, cost_range)
+            notes.append(
+                f"Spot prices may move: {low} in total at the prices shown, {high} were they to "
+                "rise to on-demand."
+            )
     return replace(result, warnings=tuple(warnings), assumptions=result.assumptions + tuple(notes))

@@ -141,7 +141,7 @@ class SupplyRequest:
         quota: how many VMs of which type.
         prices: prices that replace the catalog's.
         declared: instance types that the catalog does not know.
-        vcpu_quota: quotas in vCPUs.
+        vcpu_quota: quotas in vCPUs; None: those of the user's own catalog.
         zones: zones that may be used; empty: any.
         reserved: reserved VMs.
         owned: machines of the user's own.
@@ -153,7 +153,7 @@ class SupplyRequest:
     quota: tuple[QuotaEntry, ...]
     prices: tuple[PriceEntry, ...] = ()
     declared: tuple[InstanceType, ...] = ()
-    vcpu_quota: tuple[PoolEntry, ...] = ()
+    vcpu_quota: tuple[PoolEntry, ...] | None = ()
     zones: tuple[str, ...] = ()
     reserved: tuple[ReservedEntry, ...] = ()
     owned: tuple[OwnedEntry, ...] = ()

@@ -117,9 +117,14 @@ def _family(text: str) -> str:
     return text.strip()
 
 
-def _vcpu_quota(value: Any) -> tuple[PoolEntry, ...]:
+def _vcpu_quota(value: Any) -> tuple[PoolEntry, ...] | None:
+    if value == "catalog":
+        return None
     if not isinstance(value, dict):
-        raise ValueError(f'must map pools to vCPUs, such as {{"spot G": 120}}, not {shown(value)}')
+        raise ValueError(
+            'must map pools to vCPUs, such as {"spot G": 120}, or be catalog (what srifty catalog '
+            f"quota fetched), not {shown(value)}"
+        )
     entries: list[PoolEntry] = []
     for name, vcpus in cast("dict[Any, Any]", value).items():
         market, family = _pool(name)
@@ -135,5 +140,6 @@ Quota = Annotated[
     dict[str, Annotated[dict[Market | None, int | None], PlainValidator(_quota)]],
     BeforeValidator(_some_types),
 ]
-VcpuQuota = Annotated[tuple[PoolEntry, ...], PlainValidator(_vcpu_quota)]
+# None: the quotas of the user's own catalog.
+VcpuQuota = Annotated[tuple[PoolEntry, ...] | None, PlainValidator(_vcpu_quota)]
 Prices = dict[str, Annotated[dict[Market, float], PlainValidator(_prices)]]
