@@ -2,9 +2,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from srifty.catalog import price_notes
+from srifty.catalog import builtin_instance_types, price_notes, spot_cost_range_usd
 from srifty.catalog.quotes import STATED
-from srifty.core import Location, Market, Offer
+from srifty.core import (
+    ClusterConfig,
+    Distribution,
+    IterationForecast,
+    JobForecast,
+    Location,
+    Market,
+    Offer,
+    Plan,
+    VmGroup,
+)
 from tests.builders import make_type
 
 NOW = datetime(2026, 7, 20, 12, tzinfo=UTC)
@@ -18,7 +28,8 @@ def offer(usd=1.0, hours_ago=None, market=Market.SPOT, source="file", date=None)
 
 
 def note(one, *others):
-    (found,) = price_notes([one, one], [one, *others], NOW)
+    on_demand = {other.instance_type.name: other.usd_per_hour for other in others}
+    (found,) = price_notes([one, one], on_demand, NOW)
     return found
 
 
@@ -32,13 +43,14 @@ def note(one, *others):
         (offer(hours_ago=24 * 31, market=Market.ON_DEMAND), "31 days", True),
         (offer(date="2026"), "of 2026", True),
         (offer(date=None), "undated", True),
+        (offer(hours_ago=-24 * 365), "of the future", True),
     ],
 )
 def test_age_of_each_price(one, age, warns):
     found = note(one)
     assert f"$1.00 per hour, {age} (file)" in found.line
     assert len(found.warnings) == warns
-    assert all("snapshot" in w and "srifty catalog refresh" in w for w in found.warnings)
+    assert all("snapshot" in w and "srifty catalog" in w for w in found.warnings)
 
 
 def test_a_stated_price_has_no_age_and_no_warning():
@@ -58,3 +70,21 @@ def test_spot_that_is_not_cheaper_warns():
 
 def test_an_absurd_price_warns():
     assert "cannot be right" in note(offer(0.0001, 1)).warnings[0]
+
+
+def test_a_price_far_below_the_known_ones_warns():
+    p5 = builtin_instance_types()["p5.48xlarge"]
+    bogus = Offer(p5, Market.SPOT, Location("us-east-1"), 0.5, 4, "file", NOW.isoformat())
+    (found,) = price_notes([bogus], {}, NOW)
+    assert "below a twentieth" in found.warnings[0]
+
+
+def test_the_range_of_a_spot_bill_ends_at_on_demand_prices():
+    spot, dear = offer(1.0), offer(2.0, market=Market.ON_DEMAND)
+    config = ClusterConfig((VmGroup(spot, 3, 8, 1), VmGroup(dear, 1, 8, 1)))
+    flat = Distribution(10.0, 0.0, 10.0, 10.0, 10.0)
+    iteration = IterationForecast(1.0, *([0.0] * 10))
+    plan = Plan(config, JobForecast(iteration, flat, flat, flat, 1.0))
+    assert spot_cost_range_usd(plan, {"a1.small": 4.0}) == (10.0, pytest.approx(10 + 3 * 3 * 2))
+    assert spot_cost_range_usd(plan, {}) is None
+    assert spot_cost_range_usd(plan, {"a1.small": 0.5}) == (10.0, 10.0)

@@ -234,10 +234,10 @@ def test_reserved_and_owned_machines():
 
 def test_types_and_prices_of_another_cloud_do_not_stand_in():
     theirs = TypeRow("other", "g4dn.xlarge", "T4", 9, 16 * GIB, 4, "file", 10.0)
-    price = Price("other", "g4dn.xlarge", Market.SPOT, "us-east-1", None, 0.01, "2026", "file")
+    price = Price("other", "g4dn.xlarge", Market.SPOT, "us-east-1", None, 0.09, "2026", "file")
     resolved = resolve(request(("g4dn.xlarge", None, 1)), [price], [theirs])
     assert {o.instance_type.gpus for o in resolved.offers} == {1}
     assert min(o.usd_per_hour for o in resolved.offers) == min(ZONES.values())
     asked = request(("g4dn.xlarge", None, 1), cloud="other", markets=SPOT)
     (offer,) = resolve(asked, [price], [theirs]).offers
-    assert (offer.instance_type.gpus, offer.usd_per_hour) == (9, 0.01)
+    assert (offer.instance_type.gpus, offer.usd_per_hour) == (9, 0.09)

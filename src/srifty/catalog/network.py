@@ -40,6 +40,12 @@ def network_notes(
             f"Without a placement group EC2 caps a flow at {_FLOW_GBIT_PER_S} Gbit/s; measurements "
             "made inside one are too good for this run."
         )
+    elif len({o.location.zone for o in offers} - {None}) > 1:
+        notes.append(
+            f"The VMs lie in several zones, so in no placement group: a flow reaches "
+            f"{_FLOW_GBIT_PER_S} Gbit/s, and measurements made inside one are too good for this "
+            "run."
+        )
     elif placement_group == "auto":
         unable = [kind.name for kind in kinds if kind.placement_groups is False]
         where = f", except for {', '.join(unable)}" if unable else ""

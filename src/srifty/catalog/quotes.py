@@ -59,6 +59,16 @@ class PriceBook:
         self._own = _by_key(own, cloud, region)
         self._builtin = _by_key(builtin_prices(), cloud, region)
 
+    def zones(self) -> list[str]:
+        """Returns the zones of the region that some price is known for."""
+        zones = {
+            price.zone
+            for prices in (*self._own.values(), *self._builtin.values())
+            for price in prices
+            if price.zone is not None and not _is_account_zone(price.zone)
+        }
+        return sorted(zones)
+
     def quotes(self, instance_type: str, market: Market) -> tuple[Quote, ...]:
         """Returns the prices of a type in a market: one for the region, or one a zone; or none."""
         key = (instance_type, market)

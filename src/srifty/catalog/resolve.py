@@ -10,6 +10,7 @@ from srifty.catalog.billing import rule_for
 from srifty.catalog.builtin import builtin_gpus, builtin_instance_types
 from srifty.catalog.price import Price
 from srifty.catalog.quotes import STATED, PriceBook, Quote
+from srifty.catalog.sanity import PriceReason, judge_price
 from srifty.catalog.store import TypeRow
 from srifty.core.billing import UNBILLED
 from srifty.core.hardware import InstanceType
@@ -60,6 +61,7 @@ def resolve(
         InputError: unknown instance types, or no offer at all; all are reported together.
     """
     resolver = _Resolver(request, own_prices, own_types)
+    resolver.check_names()
     resolver.add_quotas()
     resolver.add_reserved()
     resolver.add_owned()
@@ -106,6 +108,29 @@ class _Resolver:
         names = dict.fromkeys(offer.instance_type.name for offer in self._offers)
         quotes = {name: self._prices.quotes(name, Market.ON_DEMAND) for name in names}
         return {name: min(q.usd_per_hour for q in found) for name, found in quotes.items() if found}
+
+    def check_names(self) -> None:
+        """Notes pools and zones that no type of the cloud and region knows."""
+        request = self._request
+        pools = sorted({k.quota_pool for k in self._known.values() if k.quota_pool is not None})
+        self._problems += [
+            Problem(
+                "offers.vcpu_quota",
+                f"{entry}: {request.cloud} has no such pool that Srifty knows "
+                f"({_listed(pools) if pools else 'none; give numbers of VMs'})",
+            )
+            for entry in request.vcpu_quota or ()
+            if entry.pool not in pools
+        ]
+        zones = self._prices.zones()
+        self._problems += [
+            Problem("offers.zones", f"{zone}: prices are known in {_listed(zones)}")
+            for zone in request.zones
+            if zones and zone not in zones and not self._is_reserved_zone(zone)
+        ]
+
+    def _is_reserved_zone(self, zone: str) -> bool:
+        return any(entry.zone == zone for entry in self._request.reserved)
 
     def add_quotas(self) -> None:
         """Adds the types of the quota, in each market that was asked for."""
@@ -164,7 +189,7 @@ class _Resolver:
     def _add_market(self, kind: InstanceType, market: Market, vms: int | None) -> bool:
         """Adds the offers of a type in one market, one a zone; returns whether it has a price."""
         request = self._request
-        quotes = self._quotes_in_zones(kind.name, market)
+        quotes = self._believable(kind, market, self._quotes_in_zones(kind.name, market))
         quota = _NO_VM_QUOTA if vms is None else vms
         pools = [
             QuotaPool(str(entry), entry.vcpus)
@@ -172,13 +197,13 @@ class _Resolver:
             if entry.market is market and entry.pool == kind.quota_pool
         ]
         if vms is None and not pools and quotes:
-            family = kind.quota_pool or "its family"
-            self._problems.append(
-                Problem(
-                    f"offers.quota.{kind.name}",
-                    f"has neither a number of VMs nor a vCPU quota for {market} {family}; give one",
+            need = "give a number of VMs: its quota in vCPUs is not known to Srifty"
+            if kind.quota_pool is not None:
+                need = (
+                    f"has neither a number of VMs nor a vCPU quota for {market} {kind.quota_pool}; "
+                    "give one"
                 )
-            )
+            self._problems.append(Problem(f"offers.quota.{kind.name}", need))
         if len(quotes) > 1 and vms is not None:  # one quota for the zones of the region together
             suffix = "" if market is Market.ON_DEMAND else f" ({market})"
             pools.append(QuotaPool(f"{kind.name}{suffix}", vms, QuotaUnit.VMS))
@@ -197,6 +222,26 @@ class _Resolver:
             for quote in quotes
         ]
         return bool(quotes)
+
+    def _believable(
+        self, kind: InstanceType, market: Market, quotes: tuple[Quote, ...]
+    ) -> tuple[Quote, ...]:
+        """Returns the prices that can be right, or that the job states; the others are named."""
+        kept: list[Quote] = []
+        for quote in quotes:
+            judged = judge_price(quote.usd_per_hour, kind.gpus)
+            if quote.source == STATED or not isinstance(judged, PriceReason):
+                kept.append(quote)
+                continue
+            place = quote.zone or self._request.region
+            self._left_out.append(
+                Problem(
+                    f"offers.quota.{kind.name}",
+                    f"its {market} price in {place} cannot be right ({quote.usd_per_hour:g} USD "
+                    f"per hour, {quote.source}: {judged}): not used",
+                )
+            )
+        return tuple(kept)
 
     def _quotes_in_zones(self, name: str, market: Market) -> tuple[Quote, ...]:
         """Returns a type's prices in the zones that were asked for, a region's price in each."""

@@ -14,6 +14,7 @@ MOST_USD_PER_GPU_HOUR = 1000.0
 LEAST_USD_PER_GPU_HOUR = 0.005
 FRESH_FOR = {Market.SPOT: timedelta(hours=24), Market.ON_DEMAND: timedelta(days=30)}
 
+_CLOCK_SKEW = timedelta(hours=1)
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _PARTIAL_DATE = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
 
@@ -130,7 +131,7 @@ def check_price(
     ):
         flags.append(PriceFlag.SPOT_NOT_CHEAPER)
     least_age = _least_age(date, now)
-    if least_age is None:
+    if least_age is None or least_age < -_CLOCK_SKEW:  # of the future: not to be believed
         flags.append(PriceFlag.UNDATED)
     elif least_age > FRESH_FOR.get(market, FRESH_FOR[Market.ON_DEMAND]):
         flags.append(PriceFlag.STALE)

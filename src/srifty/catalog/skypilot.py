@@ -33,6 +33,8 @@ _MOST_VCPUS = 4096
 _FIRST_LINES = 5
 _SOME_MEMORY = re.compile(r"['\"]SizeInMiB['\"]\s*:\s*(\d{1,9})(?:\.0+)?\s*}", re.ASCII)
 _SOME_COUNT = re.compile(r"['\"]Count['\"]\s*:\s*(\d{1,4})(?:\.0+)?\s*[,}]", re.ASCII)
+# GCP's A2 and A3 machines stand in rows of their own, apart from the GPUs that they always have.
+_HOST_ONLY = re.compile(r"a[23]-(highgpu|megagpu|ultragpu|edgegpu)-")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,79}", re.ASCII)
 _PLACE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}", re.ASCII)
 _AWS_REGION = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d{1,2})", re.ASCII)
@@ -236,6 +238,8 @@ def _facts_of(
     """Returns what a row says of its type, checked; equal rows are checked once."""
     if not name.strip():
         raise _UnfitError("has no instance type (the price is of the GPU alone)")
+    if _HOST_ONLY.match(name):
+        raise _UnfitError("the price is of the machine alone (GCP lists its GPUs apart)")
     if not _NAME.fullmatch(name):
         raise _UnfitError("instance type is not a name")
     if not is_known_gpu(accelerator):

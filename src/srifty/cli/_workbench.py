@@ -109,9 +109,10 @@ def _with_own_quotas(supply: SupplyRequest, own: Path) -> SupplyRequest:
         if row.cloud == supply.cloud and row.region == supply.region
     )
     if not entries:
+        fetch = f"fetch them with srifty catalog quota --region {supply.region}, or "
         message = (
-            f"your catalog holds no quotas of {supply.cloud} in {supply.region}; fetch them with "
-            f"srifty catalog quota --region {supply.region}, or state them"
+            f"your catalog holds no quotas of {supply.cloud} in {supply.region}; "
+            f"{fetch if supply.cloud == 'aws' else ''}state them"
         )
         raise InputError([Problem("offers.vcpu_quota", message)])
     return replace(supply, vcpu_quota=entries)

@@ -221,8 +221,8 @@ def refresh(
 ) -> None:
     """Fetch today's prices from AWS into your own catalog.
 
-    Needs srifty[aws] and read-only credentials. A part without an answer keeps its last prices, is
-    named, and makes the exit code 5.
+    Needs the extra "aws" of this package and read-only credentials. A part without an answer keeps
+    its last prices, is named, and makes the exit code 5.
     """
     known = {n: kind for n, kind in builtin_instance_types().items() if kind.cloud == "aws"}
     names = tuple(dict.fromkeys(types or known))

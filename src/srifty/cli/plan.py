@@ -138,7 +138,7 @@ def _with_catalog_notes(bench: Workbench, result: PlanResult) -> PlanResult:
         notes += network_notes(
             used, best.config.vms, efa=network.efa, placement_group=network.placement_group
         )
-        for note in price_notes(used, bench.catalog.offers, datetime.now(UTC)):
+        for note in price_notes(used, bench.catalog.on_demand_usd, datetime.now(UTC)):
             notes.append(f"Price of {note.line}.")
             warnings += note.warnings
         cost_range = _cost_range(bench, result)

@@ -65,7 +65,7 @@ def simulate(
     console = console_for_results()
     console.print(Text(f"{bench.job.name}: {bench.job.iterations:,} iterations on", style="bold"))
     show_groups(console, chosen)
-    console.print(Text(promise(bench.job, forecast), style="bold"))
+    console.print(Text(promise(bench.job, chosen, forecast), style="bold"))
     show_forecast(console, chosen, forecast)
     console.print()
     for sentence in (*warnings, *_over_quota(chosen)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Annotated, Any, cast
 
@@ -87,7 +87,10 @@ def choice(kind: type[StrEnum], value: Any) -> StrEnum:
 
 def _moment(value: Any) -> datetime:
     try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        if isinstance(value, date) and not isinstance(value, datetime):
+            moment = datetime(value.year, value.month, value.day)
+        else:
+            moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise ValueError(
             f"must be a point in time, such as 2026-12-24T00:00Z, not {shown(value)}"

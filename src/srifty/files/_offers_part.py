@@ -169,6 +169,8 @@ def _declared(entry: _DeclaredFile, cloud: str) -> InstanceType:
 
 
 def _reserved(entry: _ReservedFile, now: datetime) -> ReservedEntry:
+    if entry.start is not None and entry.end is not None and entry.end <= entry.start:
+        raise InputError(f"ends ({entry.end}) before it starts ({entry.start})")
     return ReservedEntry(
         instance_type=entry.type,
         count=entry.count,

@@ -118,9 +118,8 @@ def _quotas(plan: Plan) -> list[str]:
         }
         used = sum(group.count * weight for group, weight in weights.items())
         if pool.limit - used < min(weights.values()):
-            sentences.append(
-                f"The quota {pool.name} is used up: {used} of {pool.limit} {pool.unit}."
-            )
+            full = "is used up" if used == pool.limit else "has no room for another of these VMs"
+            sentences.append(f"The quota {pool.name} {full}: {used} of {pool.limit} {pool.unit}.")
     return sentences
 
 

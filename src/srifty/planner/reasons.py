@@ -22,7 +22,7 @@ from srifty.planner.supply import TypeSupply
 from srifty.units import format_duration, format_usd
 
 # How many times the quota is offered when the planner looks for what is missing.
-_MORE_QUOTA = 4
+_MORE_QUOTA = 8
 
 Places = Sequence[Sequence[TypeSupply]]
 Search = Callable[[Sequence[Offer], BatchRule], Candidates]
