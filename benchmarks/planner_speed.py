@@ -43,7 +43,8 @@ def random_table(rows: int, seed: int) -> tuple[ConfigTable, Simulator, Job]:
     request = SupplyRequest(
         "aws", "us-east-1", (Market.SPOT,), tuple(QuotaEntry(name, None, 64) for name in _TYPES)
     )
-    offers = resolve(request).offers
+    every = resolve(request).offers  # one a zone
+    offers = tuple(next(o for o in every if o.instance_type.name == name) for name in _TYPES)
     profiles = builtin_profiles("resnet50")
     simulator = Simulator(
         {profile.gpu: LatencyModel.fit(profile) for profile in profiles},

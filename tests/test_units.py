@@ -76,7 +76,7 @@ def test_printed_durations_parse_to_about_the_same(seconds):
 
 
 @pytest.mark.parametrize(
-    ("usd", "text"), [(0.0042, "$0.0042"), (2.449, "$2.45"), (12345.4, "$12,345"), (0, "$0.0000")]
+    ("usd", "text"), [(0.0042, "$0.0042"), (2.449, "$2.45"), (12345.4, "$12,345"), (0, "$0.00")]
 )
 def test_dollars(usd, text):
     assert format_usd(usd) == text

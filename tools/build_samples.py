@@ -4,8 +4,9 @@ Run in the repository root, with the package importable:
 
     python tools/build_samples.py --data ../shared/data
 
-It writes `offers.json`, `allreduce.csv` and `profiles/` under `src/srifty/data`; `gpus.json` there
-is written by hand and read here. The same input gives the same bytes.
+It writes `allreduce.csv` and `profiles/` under `src/srifty/data`; `gpus.json` there is written by
+hand and read here, and `catalog_tables.py` writes the instance types and prices. The same input
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import architectures
-import aws_offers
 import check_roofline
 import public_curves
 import samples_page
@@ -544,11 +544,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     data: Path = parser.parse_args().data
     gpus = {row["name"]: GpuModel(**row) for row in json.loads((TARGET / "gpus.json").read_text())}
-    types, prices = aws_offers.instance_types(data), aws_offers.prices(data)
-    (TARGET / "offers.json").write_text(
-        '{\n "format": "srifty-offers/1",\n "instance_types": '
-        f'{_rows(types)},\n "prices": {_rows(prices)}\n}}\n'
-    )
     profiles = build_profiles(data, gpus)
     folder = TARGET / "profiles"
     folder.mkdir(parents=True, exist_ok=True)
@@ -561,13 +556,12 @@ def main() -> None:
     scaling = check_roofline.scores(check_roofline.scaling_points(data, gpus))
     layers = check_roofline.layer_scores(data, gpus, EFFICIENCIES)
     about = {workload.name: workload.about for workload in workloads()}
-    PAGE.write_text(samples_page.page(profiles, about, curves, types, prices, scaling, layers))
+    PAGE.write_text(samples_page.page(profiles, about, curves, scaling, layers))
     measured = sum(not profile.estimated for profile in profiles)
     points = sum(curve.points for curve in curves)
     sys.stdout.write(
         f"{len(profiles)} profiles ({measured} measured, {len(profiles) - measured} estimated) of "
         f"{len(about)} workloads\n{points} allreduce points in {len(curves)} curves\n"
-        f"{len(types)} instance types, {len(prices)} prices\n"
     )
     for profile in profiles:
         total = profile.gradients.total_bytes if profile.gradients else 0

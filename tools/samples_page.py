@@ -103,8 +103,7 @@ p3.16xlarge, g5 or g6 across VMs: predictions there rest on other types.
 _PRICES = """\
 ## Prices
 
-USD per VM and hour, Linux. Spot prices are the median over a region's ordinary zones in one
-snapshot, no average over time, and out of date by the time you read this.
+Instance types, prices and billing rules, each with its source and date: [catalog.md](catalog.md).
 """
 
 
@@ -112,8 +111,6 @@ def page(
     profiles: Sequence[WorkloadProfile],
     about: Mapping[str, str],
     curves: Sequence[AllreduceCurve],
-    types: Sequence[Mapping[str, object]],
-    prices: Sequence[Mapping[str, object]],
     scaling: Sequence[Score],
     layers: Sequence[Score],
 ) -> str:
@@ -133,7 +130,6 @@ def page(
         _ALLREDUCE,
         _allreduce_table(curves),
         _PRICES,
-        _price_table(types, prices),
     ]
     return "\n".join(parts)
 
@@ -217,31 +213,4 @@ def _allreduce_table(curves: Sequence[AllreduceCurve]) -> str:
         )
     return _table(
         ("type", "VMs x GPUs", "transport", "NCCL", "sizes", "points", "runs", "source"), rows
-    )
-
-
-def _price_table(
-    types: Sequence[Mapping[str, object]], prices: Sequence[Mapping[str, object]]
-) -> str:
-    found = {(p["instance_type"], p["region"], p["market"]): p for p in prices}
-    regions = sorted({str(price["region"]) for price in prices})
-    rows: list[list[str]] = []
-    for kind in types:
-        name = kind["name"]
-        for region in regions:
-            on_demand, spot = (found[name, region, market] for market in ("on-demand", "spot"))
-            rows.append(
-                [
-                    str(name),
-                    f"{kind['gpus']} x {kind['gpu']}",
-                    f"{kind['rated_gbit_per_s']:g}",
-                    region,
-                    f"{on_demand['usd_per_hour']}",
-                    f"{spot['usd_per_hour']}",
-                    str(spot["source"]),
-                ]
-            )
-    return _table(
-        ("type", "GPUs", "rated Gbit/s", "region", "on-demand", "spot", "source of the spot price"),
-        rows,
     )

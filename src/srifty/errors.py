@@ -3,7 +3,8 @@
 SriftyError
 ├── InputError          what the user gave is wrong: a file, a flag, a value
 │   └── NotationError   a cluster configuration that does not parse
-└── ModelError          a model was asked for something that its data cannot answer
+├── ModelError          a model was asked for something that its data cannot answer
+└── CloudRefused        a cloud did not do what was asked: credentials, permission, region, quota
 
 Each carries a message that says what is wrong, where, and what to write instead. Expected outcomes
 (no feasible plan) are not errors: see `srifty.core.plan.Verdict`.
@@ -58,3 +59,7 @@ class NotationError(InputError):
 
 class ModelError(SriftyError):
     """A model cannot answer: no data, or data that contradict each other."""
+
+
+class CloudRefused(SriftyError):  # noqa: N818 - an answer of the cloud's, named as the contract does
+    """A cloud refused: no credentials, not allowed, an unknown region, or no answer at all."""

@@ -62,7 +62,7 @@ def format_duration(seconds: float) -> str:
 
 def format_usd(usd: float) -> str:
     """Returns an amount for people, with cents: `$0.0042`, `$2.45`, `$12,345`."""
-    if abs(usd) < 0.1:
+    if 0 < abs(usd) < 0.1:
         return f"${usd:.4f}"
     if abs(usd) < 1000:
         return f"${usd:.2f}"

@@ -31,8 +31,8 @@ def test_prices_carry_their_source_and_a_known_type():
         assert price.region
 
 
-def test_one_price_for_each_type_market_and_region():
-    keys = [(price.instance_type, price.market, price.region) for price in PRICES]
+def test_one_price_for_each_type_market_and_zone():
+    keys = [price.key for price in PRICES]
     assert len(keys) == len(set(keys))
 
 

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 
-from srifty.core import ClusterConfig, Market, VmGroup, format_config, parse_config
+from srifty.core import ClusterConfig, Location, Market, Offer, VmGroup, format_config, parse_config
 from srifty.errors import InputError, NotationError
 from tests.builders import make_offer, make_type
 
@@ -88,6 +88,32 @@ def test_all_bad_groups_are_reported_together():
 
 def test_a_notation_error_is_an_input_error():
     assert issubclass(NotationError, InputError)
+
+
+ZONED = [
+    Offer(make_type("g4dn.xlarge"), market, Location("r", zone), usd, 4)
+    for market in (Market.ON_DEMAND, Market.SPOT)
+    for zone, usd in (("z-1", 2.0), ("z-2", 1.0))
+]
+
+
+def test_a_configuration_that_spans_zones_names_them_both_ways():
+    config = ClusterConfig(tuple(VmGroup(offer, 2, 8, 1) for offer in ZONED))
+    text = format_config(config)
+    assert text.startswith("2g4dn.xlarge (on-demand, z-1)@8 + 2g4dn.xlarge (on-demand, z-2)@8")
+    assert text.endswith("2g4dn.xlarge (spot, z-1)@8 + 2g4dn.xlarge (spot, z-2)@8")
+    assert parse_config(text, ZONED) == config
+
+
+def test_one_zone_is_not_named_and_the_cheapest_is_taken():
+    config = ClusterConfig((VmGroup(ZONED[3], 2, 8, 1),))
+    assert format_config(config) == "2g4dn.xlarge (spot)@8"
+    assert parse_config("2g4dn.xlarge (spot)@8", ZONED) == config
+
+
+def test_a_zone_without_the_offer_is_named():
+    with pytest.raises(NotationError, match="cannot be had as spot in z-3; it is offered in: z-1"):
+        parse_config("2g4dn.xlarge (spot, z-3)@8", ZONED)
 
 
 def test_a_plus_in_a_name_joins_nothing():

@@ -2,7 +2,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from srifty.core import Location, Market
+from srifty.core import Location, Market, Offer
+from srifty.core.offers import QuotaPool, QuotaUnit
 from srifty.errors import InputError
 from tests.builders import make_offer, make_type
 
@@ -41,3 +42,28 @@ def test_quotas_refused(quota):
 def test_offers_are_frozen():
     with pytest.raises(FrozenInstanceError):
         make_offer().quota = 3
+
+
+KIND = make_type(vcpus=8)
+
+
+@pytest.mark.parametrize(
+    ("quota", "pools", "most"),
+    [
+        (5, (), 5),
+        (5, (QuotaPool("spot G", 32),), 4),
+        (3, (QuotaPool("spot G", 32),), 3),
+        (5, (QuotaPool("spot G", 7),), 0),
+        (5, (QuotaPool("zones", 2, QuotaUnit.VMS), QuotaPool("spot G", 32)), 2),
+    ],
+)
+def test_most_vms_within_all_quotas(quota, pools, most):
+    offer = Offer(KIND, Market.SPOT, Location("r"), 1.0, quota, pools=pools)
+    assert offer.most_vms == most
+
+
+def test_a_pool_weighs_vms_or_their_vcpus():
+    assert QuotaPool("spot G", 32).weight(KIND) == 8
+    assert QuotaPool("zones", 2, QuotaUnit.VMS).weight(KIND) == 1
+    with pytest.raises(InputError, match="spot G"):
+        QuotaPool("spot G", -1)

@@ -6,8 +6,7 @@ import pytest
 
 import srifty
 from srifty.core.allreduce import AllreduceSample
-from srifty.core.hardware import GpuModel, InstanceType
-from srifty.core.offers import Location, Market, Offer
+from srifty.core.hardware import GpuModel
 from srifty.core.profile import (
     BatchLatency,
     Gradient,
@@ -52,10 +51,6 @@ MEGABYTES = {
 
 def profile_rows(path: Path) -> dict:
     return json.loads(path.read_text())
-
-
-def offers() -> dict:
-    return json.loads((DATA / "offers.json").read_text())
 
 
 def gpus() -> list[GpuModel]:
@@ -148,44 +143,6 @@ def test_a_stronger_gpu_is_faster_at_the_largest_estimated_batch():
             last = profile_rows(DATA / "profiles" / f"{workload}.{gpu}.json")["latencies"][-1]
             per_sample[gpu] = (last["forward_s"] + last["backward_s"]) / last["batch"]
         assert per_sample["M60"] > per_sample["T4"] > per_sample["V100"]
-
-
-def test_every_instance_type_is_valid_and_sourced():
-    known = {gpu.name: gpu for gpu in gpus()}
-    assert offers()["format"] == "srifty-offers/1"
-    for row in offers()["instance_types"]:
-        instance_type = InstanceType(**row)
-        assert instance_type.source
-        assert known[instance_type.gpu].memory_bytes == instance_type.gpu_memory_bytes
-
-
-def test_every_price_is_valid_sourced_and_given_once():
-    types = {row["name"]: InstanceType(**row) for row in offers()["instance_types"]}
-    places = set()
-    for row in offers()["prices"]:
-        offer = Offer(
-            instance_type=types[row["instance_type"]],
-            market=Market(row["market"]),
-            location=Location(row["region"], row["zone"]),
-            usd_per_hour=row["usd_per_hour"],
-            quota=1,
-            price_source=row["source"],
-            price_date=row["date"],
-        )
-        assert offer.price_source
-        assert offer.price_date is not None or "date not stated" in offer.price_source
-        places.add((row["instance_type"], row["market"], row["region"]))
-    assert len(places) == len(offers()["prices"]) == 2 * 2 * len(types)
-
-
-def test_spot_is_cheaper_than_on_demand():
-    price = {
-        (row["instance_type"], row["region"], row["market"]): row["usd_per_hour"]
-        for row in offers()["prices"]
-    }
-    for (name, region, market), usd in price.items():
-        if market == "spot":
-            assert usd < price[name, region, "on-demand"]
 
 
 def test_every_allreduce_row_is_valid_and_sourced():

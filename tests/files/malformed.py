@@ -18,6 +18,10 @@ def _prices(prices):
     return job_text((f"quota: {_QUOTA}", f"quota: {_QUOTA}\n  prices: {prices}"))
 
 
+def _offers(line):
+    return job_text((f"quota: {_QUOTA}", f"quota: {_QUOTA}\n  {line}"))
+
+
 # name: (text, words...)
 JOBS = {
     "unknown key": (job_text(extra="deadlin: 3h"), "deadlin: unknown key; remove it or check"),
@@ -113,7 +117,35 @@ JOBS = {
                         "gradient_sync.bucket_mib: must be greater than 0",
                         "gradient_sync.slots: must be a number of concurrent transfers"),
     "no such samples": (job_text(extra="allreduce: none.csv"), "allreduce: there is no file"),
-    "not yet": (job_text(extra="network: {efa: auto}"), "network: is not supported by this version"),
+    "network": (job_text(extra="network: {efa: maybe, placement_group: 3, ib: on}"),
+                "network.efa: must be on, off or auto, not 'maybe'",
+                "network.placement_group: must be on, off or auto, not 3", "network.ib: unknown key"),
+    "zones": (_offers("zones: [1]"), "offers.zones: must be any, a zone, or a list of zones, not [1]"),
+    "zones of another region": (
+        _offers("zones: [usw2-az1]").replace("[on-demand, spot]", "[spot]"),
+        "has no spot price in usw2-az1, only in other zones"),
+    "vCPU pool without a family": (
+        _offers('vcpu_quota: {spot: 120}'), "offers.vcpu_quota: pools are named by market and family",
+        '"spot G"', "not 'spot'"),
+    "vCPU pool of an unknown market": (_offers('vcpu_quota: {"sopt G": 120}'), "not 'sopt G'"),
+    "negative vCPUs": (_offers('vcpu_quota: {"spot G": -1}'), "spot G: must be a number of vCPUs"),
+    "vCPU quota as a number": (_offers("vcpu_quota: 120"), "offers.vcpu_quota: must map pools to vCPUs"),
+    "vCPUs without a pool": (job_text((_QUOTA, "{g4dn.xlarge: vcpus}")),
+                             "has neither a number of VMs nor a vCPU quota for on-demand G; give one"),
+    "preference for nothing": (_offers("prefer: [p3.8xlarge]"),
+                               "offers.prefer: p3.8xlarge is not among the offers (g4dn.xlarge)"),
+    "reservation": (
+        _offers("reserved: [{type: g4dn.xlarge, count: 0, end: soon, usd_per_hour: -1}]"),
+        "offers.reserved.0.count: must be a whole", "offers.reserved.0.end: must be a point in time",
+        "2026-12-24T00:00Z", "offers.reserved.0.usd_per_hour: must be greater than or equal to 0"),
+    "reservation of an unknown type": (_offers("reserved: [{type: g4dn.xlrge, count: 1}]"),
+                                       "offers.reserved.0.type: unknown instance type; did you mean"),
+    "owned": (_offers("owned: [{name: 8x, gpu: T4, gpus: 8, vcpus: 8, count: 1, usd_per_hour: .inf}]"),
+              "offers.owned.0.usd_per_hour: must be a finite number"),
+    "owned name": (_offers("owned: [{name: 8x, gpu: T4, gpus: 8, vcpus: 8, count: 1}]"),
+                   "offers.owned.0: an instance type's name starts with a letter"),
+    "owned of an unknown GPU": (_offers("owned: [{name: lab, gpu: Q9, gpus: 8, vcpus: 8, count: 1}]"),
+                                "the memory of a Q9 is not known; give gpu_memory_gib"),
     "declared type": (
         job_text((_QUOTA, _QUOTA + "\n  types: [{name: lab, gpu: T4, gpus: 0, gpu_memory_gib: 1e+999,"
                   " vcpus: x, rated_gbit_per_s: 10}]")),

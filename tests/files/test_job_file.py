@@ -1,10 +1,11 @@
 import math
+from datetime import UTC, datetime
 
 import pytest
 
 from srifty.catalog import resolve
 from srifty.core import BatchRule, Market, Objective, SyncMode
-from srifty.core.supply import PriceEntry, QuotaEntry
+from srifty.core.supply import OwnedEntry, PoolEntry, PriceEntry, QuotaEntry, ReservedEntry
 from srifty.errors import InputError
 from srifty.files import read_job
 from srifty.units import MIB
@@ -20,6 +21,11 @@ LATER = {
     "no price",
     "another cloud's",
     "no profile for the GPU",
+    "zones of another region",
+    "vCPUs without a pool",
+    "reservation of an unknown type",
+    "owned name",
+    "owned of an unknown GPU",
 }
 
 
@@ -216,7 +222,74 @@ def test_a_byte_order_mark_and_carriage_returns_are_fine(tmp_path):
 
 def test_the_offers_are_what_the_job_asks_for(tmp_path):
     file = read_job(write_job(tmp_path))
-    assert [offer.label for offer in resolve(file.supply).offers] == [
-        "g4dn.xlarge",
-        "g4dn.xlarge (spot)",
-    ]
+    labels = dict.fromkeys(offer.label for offer in resolve(file.supply).offers)
+    assert list(labels) == ["g4dn.xlarge", "g4dn.xlarge (spot)"]
+
+
+NOW = datetime(2026, 7, 20, 12, tzinfo=UTC)
+ENDING = "2026-07-20T13:00Z"
+
+
+def of_supply(name):
+    return lambda file: getattr(file.supply, name)
+
+
+@pytest.mark.parametrize(
+    ("change", "get", "value"),
+    [
+        ("offers.zones=any", of_supply("zones"), ()),
+        ("offers.zones=use1-az1", of_supply("zones"), ("use1-az1",)),
+        ("offers.zones=[use1-az1, use1-az2]", of_supply("zones"), ("use1-az1", "use1-az2")),
+        ("offers.allow_cross_zone=true", lambda f: f.allow_cross_zone, True),
+        ("offers.markets=[spot, reserved, owned]", of_supply("markets"), (Market.SPOT,)),
+        ("offers.prefer=[g4dn.xlarge]", lambda f: f.prefer, ("g4dn.xlarge",)),
+        ("offers.quota.g4dn.xlarge=vcpus", lambda f: f.supply.quota[0].vms, None),
+        (
+            "offers.quota.g4dn.xlarge={spot: vcpus, on-demand: 2}",
+            of_supply("quota"),
+            (
+                QuotaEntry("g4dn.xlarge", Market.SPOT, None),
+                QuotaEntry("g4dn.xlarge", Market.ON_DEMAND, 2),
+            ),
+        ),
+        (
+            "offers.vcpu_quota={spot G: 120, on-demand P: 0}",
+            of_supply("vcpu_quota"),
+            (PoolEntry(Market.SPOT, "G", 120), PoolEntry(Market.ON_DEMAND, "P", 0)),
+        ),
+        (
+            f"offers.reserved=[{{type: g4dn.xlarge, count: 2, end: {ENDING}, zone: use1-az1}}]",
+            of_supply("reserved"),
+            (ReservedEntry("g4dn.xlarge", 2, 0.0, 3600.0, 0.0, "use1-az1"),),
+        ),
+        (
+            f"offers.reserved=[{{type: g4dn.xlarge, count: 2, start: {ENDING}, usd_per_hour: 3}}]",
+            of_supply("reserved"),
+            (ReservedEntry("g4dn.xlarge", 2, 3600.0, None, 3.0),),
+        ),
+        (
+            "offers.owned=[{name: lab, gpu: T4, gpus: 8, vcpus: 96, count: 2}]",
+            of_supply("owned"),
+            (OwnedEntry("lab", "T4", 8, 96, 2),),
+        ),
+        ("network={efa: on}", lambda f: (f.network.efa, f.network.placement_group), ("on", "auto")),
+        ("network={efa: 'off'}", lambda f: f.network.efa, "off"),
+    ],
+)
+def test_what_may_be_rented(tmp_path, change, get, value):
+    assert get(read_job(write_job(tmp_path), [change], now=NOW)) == value
+
+
+def test_a_declared_type_may_burst_and_count_in_a_pool(tmp_path):
+    lab = "{name: lab, gpu: T4, gpus: 1, gpu_memory_gib: 16, vcpus: 4, rated_gbit_per_s: 5"
+    change = f"offers.types=[{lab}, burst_gbit_per_s: 25, quota_pool: G}}]"
+    (kind,) = read_job(write_job(tmp_path), [change]).supply.declared
+    assert (kind.rated_gbit_per_s, kind.burst_gbit_per_s, kind.quota_pool) == (5, 25, "G")
+
+
+def test_owned_machines_alone_are_enough(tmp_path):
+    text = job_text(("  quota: {g4dn.xlarge: 4}\n", ""))
+    owned = "offers.owned=[{name: lab, gpu: T4, gpus: 8, vcpus: 96, count: 2}]"
+    assert read_job(write_job(tmp_path, text), [owned]).supply.quota == ()
+    with pytest.raises(InputError, match="offers need a quota"):
+        read_job(write_job(tmp_path, text))

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from srifty.core import IterationForecast, Limits, Market, Overheads
+from srifty.core import IterationForecast, Limits, Location, Market, Offer, Overheads
+from srifty.core.billing import BillingRule
 from srifty.simulator import ConfigTable, ForecastTable, forecast_jobs
-from tests.builders import make_config, make_job, make_offer, make_type
+from tests.builders import make_config, make_job, make_offer, make_profile, make_type
 
 NO_OVERHEADS = Overheads(launch_s=0.0)
 CHEAP = make_offer(make_type("a1.x"), usd_per_hour=1.2)
@@ -214,3 +215,46 @@ def test_wider_limits_never_lower_the_chance(hours, usd, factor, spread):
     assert both <= run(replace(job, limits=wider), table).success_probability[0]
     for one in (replace(limits, budget_usd=None), replace(limits, deadline_s=None)):
         assert both <= run(replace(job, limits=one), table).success_probability[0]
+
+
+def in_zone(zone, name="a1.x", usd_per_gb=0.02):
+    billing = BillingRule("toy", "2020-01-01", cross_zone_usd_per_gb=usd_per_gb)
+    return Offer(make_type(name), Market.SPOT, Location("r", zone), 1.0, 9, billing=billing)
+
+
+@pytest.mark.parametrize(
+    ("zones", "gigabytes_a_step"),
+    [
+        (["a", "b"], 2 * 2 * 0.4 * 1 / 2),  # two borders, 2 s (n-1)/n each
+        (["a", "a", "b"], 2 * 2 * 0.4 * 2 / 3),
+        (["a", "b", "c"], 3 * 2 * 0.4 * 2 / 3),
+        (["a", "a"], 0.0),
+        (["a", None], 0.0),  # what any zone has goes beside the others
+        (["a", None, "b"], 2 * 2 * 0.4 * 2 / 3),
+    ],
+)
+def test_bytes_that_cross_zones_are_paid(zones, gigabytes_a_step):
+    config = make_config(*((in_zone(zone, f"a{i}.x"), 1, 8) for i, zone in enumerate(zones)))
+    job = make_job(make_profile(gradients=((400_000_000, 1.0),)), iterations=450_000)
+    jobs = run(job, CERTAIN, config)
+    usd = gigabytes_a_step * 0.02 * 450_000
+    assert jobs.fixed_usd[0] == pytest.approx(usd)
+    hours = 450_000 * 0.5 / 3600
+    assert jobs.cost_mean_usd[0] == pytest.approx(len(zones) * hours + usd)
+    assert jobs.forecast(0, CERTAIN.row(0)).traffic_usd == pytest.approx(usd)
+
+
+def test_the_traffic_of_the_issue_by_hand():
+    config = make_config((in_zone("a"), 1, 8), (in_zone("b"), 1, 8))
+    job = make_job(make_profile(gradients=((400_000_000, 1.0),)), iterations=450_000)
+    assert run(job, CERTAIN, config).fixed_usd[0] == pytest.approx(7_200.0)
+
+
+def test_a_reservation_that_ends_bounds_the_time():
+    ending = replace(CHEAP, market=Market.RESERVED, usd_per_hour=0.0, ends_in_s=660.0)
+    job = make_job(overheads=Overheads(launch_s=150.0))
+    jobs = run(job, config=make_config((ending, 2, 8), (DEAR, 1, 32)))
+    assert jobs.available_s[0] == 660.0
+    expected = stats.norm(jobs.time_mean_s[0], jobs.time_std_s[0]).cdf(660.0)
+    assert jobs.success_probability[0] == pytest.approx(expected)
+    assert run(job).available_s[0] == math.inf

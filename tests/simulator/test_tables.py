@@ -77,3 +77,18 @@ def test_forecasts_are_joined_in_order():
     assert len(joined) == 3
     assert joined.mean_s.tolist() == [1.0, 101.0, 1000.0]
     assert joined.row(2) == forecasts(1000.0, 1).row(0)
+
+
+def test_rows_that_equal_an_earlier_one_are_left_out():
+    table = ConfigTable.from_configs([*CONFIGS, CONFIGS[1], CONFIGS[0], CONFIGS[2]])
+    assert table.distinct().tolist() == [0, 1, 2]
+    # What stands in a column without VMs makes no difference.
+    other = ConfigTable(
+        table.offers,
+        np.where(table.count == 0, 1, table.offer),
+        table.count,
+        table.samples_per_vm,
+        table.gpus_used,
+        table.accumulation,
+    )
+    assert ConfigTable.concatenate([table, other]).distinct().tolist() == [0, 1, 2]

@@ -28,6 +28,7 @@ from srifty.units import format_bandwidth, gbit_to_bytes_per_s
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+_EFA = "efa"
 # Repeats of one configuration on public clouds differ by about 10 % at 1 MiB and above (GCP V100
 # VMs, public nccl-tests logs).
 _ALLOCATION_FRACTION = 0.10
@@ -104,12 +105,14 @@ class AlphaBetaModel:
         self._resolved: dict[str, LinkParameters] = {}
         self._nvlink = _NVLINK
 
-    def fit(self, samples: Sequence[AllreduceSample]) -> Self:
+    def fit(self, samples: Sequence[AllreduceSample], *, efa: bool | None = None) -> Self:
         """Fits one set of parameters per instance type, by relative error; returns itself.
 
         Args:
             samples: measured allreduces; several transports of one type are fitted apart and the
                 slowest is kept, since a plan does not know which one the run will get.
+            efa: whether the run will use AWS's fabric: True takes only its samples where a type has
+                some, False none of them; None: unknown.
         """
         self._measured.clear()
         self._resolved.clear()
@@ -118,7 +121,10 @@ class AlphaBetaModel:
         for sample in samples:
             transports = by_type.setdefault(sample.instance_type, {})
             transports.setdefault(sample.transport, []).append(sample)
-        for name, transports in by_type.items():
+        for name, found in by_type.items():
+            transports = _with_transport(found, efa=efa)
+            if not transports:
+                continue
             fits = [_fit_type(rows, transport) for transport, rows in transports.items()]
             self._measured[name] = min(fits, key=lambda links: links.beta_between)
             if "nvlink" in transports:
@@ -198,6 +204,17 @@ class AlphaBetaModel:
             inside = f"{format_bandwidth(links.beta_inside)} inside ({default_inside.basis})"
             links = replace(links, basis=f"{links.basis}; {inside}")
         return links
+
+
+def _with_transport(
+    transports: dict[str, list[AllreduceSample]], *, efa: bool | None
+) -> dict[str, list[AllreduceSample]]:
+    """Returns the transports that the run may use."""
+    if efa is None:
+        return transports
+    if efa and _EFA in transports:
+        return {_EFA: transports[_EFA]}
+    return {name: rows for name, rows in transports.items() if name != _EFA}
 
 
 def _fit_type(samples: Sequence[AllreduceSample], transport: str) -> LinkParameters:

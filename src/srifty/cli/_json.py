@@ -82,6 +82,7 @@ def forecast_document(forecast: JobForecast) -> dict[str, Any]:
         "parts": _parts(forecast.iteration),
         "time_s": _distribution(forecast.time_s),
         "cost_usd": _distribution(forecast.cost_usd),
+        "traffic_usd": forecast.traffic_usd,
         "success_probability": forecast.success_probability,
     }
 
@@ -89,6 +90,8 @@ def forecast_document(forecast: JobForecast) -> dict[str, Any]:
 def _group_document(group: VmGroup) -> dict[str, Any]:
     return {
         "instance_type": group.offer.instance_type.name,
+        "gpu": group.offer.instance_type.gpu,
+        "cpu_vendor": group.offer.instance_type.cpu_vendor,
         "market": str(group.offer.market),
         "location": {
             "region": group.offer.location.region,

@@ -53,7 +53,13 @@ def show_result(console: Console, job: Job, result: PlanResult) -> None:
         _bullets(console, "A little more", [m.message for m in result.marginals])
     else:
         console.print(Text(f"{job.name}: no plan. {result.verdict.value}", style="bold red"))
-        helpful = (ReasonKind.DEADLINE, ReasonKind.BUDGET, ReasonKind.CONFIDENCE, ReasonKind.QUOTA)
+        helpful = (
+            ReasonKind.DEADLINE,
+            ReasonKind.BUDGET,
+            ReasonKind.CONFIDENCE,
+            ReasonKind.QUOTA,
+            ReasonKind.RESERVATION,
+        )
         remedies = [
             reason
             for reason in result.reasons
@@ -98,7 +104,7 @@ def _show_plan(console: Console, job: Job, plan: Plan, lead: str) -> None:
     forecast = plan.forecast
     console.print(Text(lead, style="bold"))
     show_groups(console, plan.config)
-    console.print(Text(promise(job, forecast), style="bold"))
+    console.print(Text(promise(job, plan.config, forecast), style="bold"))
     show_forecast(console, plan.config, forecast)
 
 
@@ -112,17 +118,20 @@ def show_groups(console: Console, config: ClusterConfig) -> None:
     )
 
 
-def promise(job: Job, forecast: JobForecast) -> str:
+def promise(job: Job, config: ClusterConfig, forecast: JobForecast) -> str:
     """Returns a forecast in one line: how long, how much, how sure."""
     time_s, cost = forecast.time_s, forecast.cost_usd
-    line = f"Ends in {format_duration(time_s.mean)} for {format_usd(cost.mean)}"
+    line = f"Ends in {format_duration(time_s.mean)} for {format_usd(cost.mean)} in total"
     limits: list[str] = []
     if job.limits.deadline_s is not None:
         limits.append(f"the deadline ({format_duration(job.limits.deadline_s)})")
     if job.limits.budget_usd is not None:
         limits.append(f"the budget ({format_usd(job.limits.budget_usd)})")
+    ends = [g.offer.ends_in_s for g in config.groups if g.offer.ends_in_s is not None]
+    if ends:
+        limits.append(f"the reservation's end (in {format_duration(min(ends))})")
     if not limits:
-        return f"{line} (90 %: {format_duration(time_s.p90)}, {format_usd(cost.p90)})."
+        return f"{line} (90 %: {format_duration(time_s.p90)}, {format_usd(cost.p90)} in total)."
     odds = _odds(forecast.success_probability)
     return f"{line}, with {odds} within {' and '.join(limits)}."
 
@@ -162,11 +171,16 @@ def show_forecast(console: Console, config: ClusterConfig, forecast: JobForecast
             bar = "█" * round(30 * seconds / total)
             parts.add_row(f"    {name}", format_duration(seconds), f"{seconds / total:.0%}", bar)
         console.print(parts)
+    traffic = f", {format_usd(forecast.traffic_usd)} in total for bytes that cross zones"
+    console.print(
+        f"  All VMs together cost {format_usd(config.usd_per_hour)} per hour"
+        f"{traffic if forecast.traffic_usd else ''}."
+    )
     table = Table.grid(padding=(0, 2))
     table.add_row("  ", "half of the time", "90 % of the time", "95 % of the time")
     time_s, cost = forecast.time_s, forecast.cost_usd
     table.add_row("  ends in", *(format_duration(t) for t in (time_s.p50, time_s.p90, time_s.p95)))
-    table.add_row("  costs", *(format_usd(c) for c in (cost.p50, cost.p90, cost.p95)))
+    table.add_row("  costs in total", *(format_usd(c) for c in (cost.p50, cost.p90, cost.p95)))
     console.print(table)
 
 
@@ -199,9 +213,19 @@ def _thin(
     return [front[i] for i in kept], {kept.index(i): mark for i, mark in marks.items()}
 
 
+def _place(config: ClusterConfig) -> str:
+    return ", ".join(dict.fromkeys(str(group.offer.location) for group in config.groups))
+
+
 def _plan_table(plans: Sequence[Plan], marks: dict[int, str]) -> Table:
+    # One configuration may stand in two zones: then the place tells the rows apart.
+    names = [format_config(plan.config) for plan in plans]
+    labels = [
+        f"{name}  in {_place(plan.config)}" if names.count(name) > 1 else name
+        for name, plan in zip(names, plans, strict=True)
+    ]
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    for heading in ("", "time", "90 %", "cost", "within limits", "configuration"):
+    for heading in ("", "time", "90 %", "cost in total", "within limits", "configuration"):
         last = heading == "configuration"
         table.add_column(heading, justify="left" if last else "right", overflow="fold")
     for index, plan in enumerate(plans):
@@ -212,7 +236,7 @@ def _plan_table(plans: Sequence[Plan], marks: dict[int, str]) -> Table:
             format_duration(forecast.time_s.p90),
             format_usd(forecast.cost_usd.mean),
             _odds(forecast.success_probability),
-            Text(format_config(plan.config)),
+            Text(labels[index]),
         )
     return table
 

@@ -8,10 +8,19 @@ from pathlib import Path
 
 from srifty.allreduce import AlphaBetaModel, builtin_samples, read_samples
 from srifty.catalog import Resolved, resolve
+from srifty.catalog.store import (
+    own_catalog_path,
+    quotas_path,
+    read_prices,
+    read_quotas,
+    read_types,
+    types_path,
+)
 from srifty.compute.latency import LatencyModel
 from srifty.core.job import Job
 from srifty.core.profile import WorkloadProfile
-from srifty.errors import InputError
+from srifty.core.supply import PoolEntry, SupplyRequest
+from srifty.errors import InputError, Problem
 from srifty.files import JobFile, read_job
 from srifty.planner import BatchRange
 from srifty.simulator import Simulator
@@ -46,7 +55,9 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
     """
     file = read_job(path, changes)
     try:
-        catalog = resolve(file.supply)
+        own = own_catalog_path()
+        supply = _with_own_quotas(file.supply, own)
+        catalog = resolve(supply, read_prices(own), read_types(types_path(own)))
     except InputError as error:
         raise InputError(error.problems, error.source or str(path)) from None
     gpus = {offer.instance_type.gpu: offer.instance_type for offer in catalog.offers}
@@ -68,12 +79,13 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
             str(path),
         )
     samples = read_samples(file.allreduce_samples) if file.allreduce_samples else builtin_samples()
+    efa = {"on": True, "off": False}.get(file.network.efa)
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
     return Workbench(
         file=file,
         job=replace(file.job, profiles=profiles),
         catalog=catalog,
-        simulator=Simulator(models, AlphaBetaModel().fit(samples)),
+        simulator=Simulator(models, AlphaBetaModel().fit(samples, efa=efa)),
         batch_ranges={
             gpu: BatchRange(
                 model.min_batch, model.knee_batch, model.max_batch, model.measured_batches
@@ -81,6 +93,29 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
             for gpu, model in models.items()
         },
     )
+
+
+def _with_own_quotas(supply: SupplyRequest, own: Path) -> SupplyRequest:
+    """Returns the request with the user's own quotas in vCPUs, where it asks for them.
+
+    Raises:
+        InputError: the user's catalog holds none for the cloud and region.
+    """
+    if supply.vcpu_quota is not None:
+        return supply
+    entries = tuple(
+        PoolEntry(row.market, row.pool, row.vcpus)
+        for row in read_quotas(quotas_path(own))
+        if row.cloud == supply.cloud and row.region == supply.region
+    )
+    if not entries:
+        fetch = f"fetch them with srifty catalog quota --region {supply.region}, or "
+        message = (
+            f"your catalog holds no quotas of {supply.cloud} in {supply.region}; "
+            f"{fetch if supply.cloud == 'aws' else ''}state them"
+        )
+        raise InputError([Problem("offers.vcpu_quota", message)])
+    return replace(supply, vcpu_quota=entries)
 
 
 def min_memory_bytes(catalog: Resolved, gpu: str) -> int:

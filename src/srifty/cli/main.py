@@ -1,6 +1,7 @@
 """The entry point: finds the command, runs it, turns errors into messages and exit codes.
 
-Exit codes: 0 done, 1 a fault of ours, 2 bad input, 3 no feasible plan, 130 Ctrl-C.
+Exit codes: 0 done, 1 a fault of ours, 2 bad input, 3 no feasible plan, 5 the cloud refused,
+130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from srifty import __version__
-from srifty.errors import InputError, SriftyError
+from srifty.errors import CloudRefused, InputError, SriftyError
 
 # Name → what it does. The module of the same name holds the command and is imported when it runs.
 COMMANDS = {
     "init": "Write a commented job file to start from.",
     "plan": "Find the VMs to rent for a job, or say why there are none.",
     "simulate": "Forecast one cluster configuration.",
+    "catalog": "Show prices and quotas; bring fresh ones.",
     "evaluate": "Measure how well the models predict measurements of yours.",
 }
 
 EXIT_FAULT = 1
 EXIT_BAD_INPUT = 2
+EXIT_CLOUD_REFUSED = 5
 
 
 class _LazyGroup(TyperGroup):
@@ -88,6 +91,10 @@ def main() -> None:
         for line in str(error).splitlines():
             typer.echo(f"error: {line}", err=True)
         sys.exit(EXIT_BAD_INPUT)
+    except CloudRefused as error:
+        for line in str(error).splitlines():
+            typer.echo(f"error: {line}", err=True)
+        sys.exit(EXIT_CLOUD_REFUSED)
     except SriftyError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(EXIT_BAD_INPUT)

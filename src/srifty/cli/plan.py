@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from srifty.catalog import mixed_host_warnings, network_notes, price_notes, spot_cost_range_usd
 from srifty.cli._json import dump, plan_result_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results, show_result
-from srifty.cli._workbench import open_job
+from srifty.cli._workbench import Workbench, open_job
 from srifty.core.job import BatchRule, Objective
+from srifty.core.plan import PlanResult
 from srifty.errors import InputError
 from srifty.planner import plan
+from srifty.units import format_usd
 
 EXIT_NO_PLAN = 3
 
@@ -94,11 +98,14 @@ def plan_command(
             bench.catalog.offers,
             bench.simulator,
             bench.batch_ranges,
+            allow_cross_zone=bench.file.allow_cross_zone,
+            prefer=bench.file.prefer,
             top=top,
             progress=progress,
         )
-    result = replace(result, assumptions=result.assumptions + bench.catalog.notes)
-    document = dump(plan_result_document(result))
+    result = _with_catalog_notes(bench, result)
+    cost_range = _cost_range(bench, result)
+    document = dump(plan_result_document(result) | {"cost_range_usd": cost_range})
     if output is not None:
         try:
             output.write_text(document + "\n", encoding="utf-8")
@@ -110,3 +117,35 @@ def plan_command(
         show_result(console_for_results(), job, result)
     if not result.verdict.is_feasible:
         raise typer.Exit(EXIT_NO_PLAN)
+
+
+def _cost_range(bench: Workbench, result: PlanResult) -> list[float] | None:
+    """Returns the expected bill now and were spot to rise to on-demand; None if it cannot."""
+    best = result.plan or result.nearest
+    found = spot_cost_range_usd(best, bench.catalog.on_demand_usd) if best is not None else None
+    return list(found) if found is not None else None
+
+
+def _with_catalog_notes(bench: Workbench, result: PlanResult) -> PlanResult:
+    """Returns the result with what is to be said of its offers: hosts, network, prices."""
+    best = result.plan or result.nearest
+    notes = list(bench.catalog.notes)
+    warnings = [*result.warnings, *bench.catalog.left_out]
+    if best is not None:
+        used = [group.offer for group in best.config.groups]
+        warnings += mixed_host_warnings(used)
+        network = bench.file.network
+        notes += network_notes(
+            used, best.config.vms, efa=network.efa, placement_group=network.placement_group
+        )
+        for note in price_notes(used, bench.catalog.on_demand_usd, datetime.now(UTC)):
+            notes.append(f"Price of {note.line}.")
+            warnings += note.warnings
+        cost_range = _cost_range(bench, result)
+        if cost_range is not None:
+            low, high = map(format_usd, cost_range)
+            notes.append(
+                f"Spot prices may move: {low} in total at the prices shown, {high} were they to "
+                "rise to on-demand."
+            )
+    return replace(result, warnings=tuple(warnings), assumptions=result.assumptions + tuple(notes))

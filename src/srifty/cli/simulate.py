@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from srifty.catalog import mixed_host_warnings
 from srifty.cli._json import config_document, dump, forecast_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._show import console_for_results, promise, show_forecast, show_groups
@@ -16,6 +17,7 @@ from srifty.cli._workbench import Workbench, open_job
 from srifty.core.cluster import ClusterConfig
 from srifty.core.notation import parse_config
 from srifty.errors import InputError, NotationError, Problem
+from srifty.planner import places_of
 from srifty.simulator import ConfigTable, chrome_trace, forecast_jobs, timeline_of
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
@@ -41,10 +43,7 @@ def simulate(
 ) -> None:
     """Forecast one cluster configuration."""
     bench = open_job(job_path, changes or ())
-    try:
-        chosen = parse_config(config, bench.catalog.offers)
-    except NotationError as error:
-        raise InputError(error.problems, "--config") from None
+    chosen = _parse(bench, config)
     _check(bench, chosen)
     table = ConfigTable.from_configs([chosen])
     iterations = bench.simulator.predict(bench.job, table)
@@ -55,21 +54,50 @@ def simulate(
             trace.write_text(json.dumps(chrome_trace(timeline)), encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror or error}", str(trace)) from None
-    assumptions = bench.simulator.assumptions(bench.job, [g.offer for g in chosen.groups])
+    used = [group.offer for group in chosen.groups]
+    assumptions = bench.simulator.assumptions(bench.job, used) + bench.catalog.notes
+    warnings = mixed_host_warnings(used) + bench.catalog.left_out
     if as_json:
         document = config_document(chosen) | forecast_document(forecast)
-        typer.echo(dump(document | {"assumptions": list(assumptions + bench.catalog.notes)}))
+        notes = {"warnings": list(warnings), "assumptions": list(assumptions)}
+        typer.echo(dump(document | notes))
         return
     console = console_for_results()
     console.print(Text(f"{bench.job.name}: {bench.job.iterations:,} iterations on", style="bold"))
     show_groups(console, chosen)
-    console.print(Text(promise(bench.job, forecast), style="bold"))
+    console.print(Text(promise(bench.job, chosen, forecast), style="bold"))
     show_forecast(console, chosen, forecast)
     console.print()
-    for sentence in _over_quota(chosen):
+    for sentence in (*warnings, *_over_quota(chosen)):
         console.print(Text(f"  - {sentence}", style="yellow"))
-    for sentence in assumptions + bench.catalog.notes:
+    for sentence in assumptions:
         console.print(Text(f"  - {sentence}", style="dim"))
+
+
+def _parse(bench: Workbench, text: str) -> ClusterConfig:
+    """Returns the configuration in the cheapest place that offers all of it, in one zone if any."""
+    offers = bench.catalog.offers
+    allow = bench.file.allow_cross_zone
+    found: list[ClusterConfig] = []
+    for place in places_of(offers, allow_cross_zone=allow):
+        try:
+            found.append(parse_config(text, place))
+        except NotationError:
+            continue
+    if found:
+        return min(found, key=lambda chosen: (_zones(chosen), chosen.usd_per_hour))
+    try:
+        parse_config(text, offers)
+    except NotationError as error:
+        raise InputError(error.problems, "--config") from None
+    raise InputError(
+        "no single zone offers all of it; set offers.allow_cross_zone: true to span zones",
+        "--config",
+    )
+
+
+def _zones(config: ClusterConfig) -> int:
+    return len({group.offer.location.zone for group in config.groups} - {None})
 
 
 def _over_quota(config: ClusterConfig) -> list[str]:

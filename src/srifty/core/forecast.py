@@ -78,6 +78,7 @@ class JobForecast:
         iteration_s: distribution of the iteration time.
         time_s: seconds from the command to the end, launch included.
         cost_usd: dollars of the whole run.
+        traffic_usd: dollars of them for bytes that cross zones.
         success_probability: chance that deadline and budget both hold; 1 without limits.
     """
 
@@ -86,3 +87,4 @@ class JobForecast:
     time_s: Distribution
     cost_usd: Distribution
     success_probability: float
+    traffic_usd: float = 0.0

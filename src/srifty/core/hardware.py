@@ -53,6 +53,11 @@ class InstanceType:
         cpu_vendor: `intel`, `amd`, `aws`; None where unknown.
         rated_gbit_per_s: the network speed that the provider rates as sustained.
         nvlink: whether the GPUs of a VM are joined by NVLink; None where unknown.
+        burst_gbit_per_s: the speed that the provider rates as reachable for a while ("up to");
+            None where it promises no more than the sustained one.
+        efa: whether it offers AWS's fabric (Elastic Fabric Adapter); None where unknown.
+        placement_groups: whether it can be placed close together; None where unknown.
+        quota_pool: the pool of vCPUs that its quota is counted in, `G` or `P`; None where unknown.
         source: where the figures come from.
     """
 
@@ -66,6 +71,10 @@ class InstanceType:
     cpu_vendor: str | None = None
     nvlink: bool | None = None
     source: str = ""
+    burst_gbit_per_s: float | None = None
+    efa: bool | None = None
+    placement_groups: bool | None = None
+    quota_pool: str | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -77,6 +86,8 @@ class InstanceType:
         require_count(f"{self.name}: vcpus", self.vcpus)
         require_count(f"{self.name}: gpu_memory_bytes", self.gpu_memory_bytes, most=MOST_BYTES)
         require_positive(f"{self.name}: rated_gbit_per_s", self.rated_gbit_per_s)
+        if self.burst_gbit_per_s is not None:
+            require_positive(f"{self.name}: burst_gbit_per_s", self.burst_gbit_per_s)
 
     @property
     def family(self) -> str:

@@ -9,6 +9,8 @@ are used, and `x4` after the samples where gradients are accumulated over four p
 
     1g4dn.12xlarge:2gpu@2 + 8g3.8xlarge@512x4
 
+A configuration that spans zones names them: `2g4dn.xlarge (spot, use1-az1)@32`.
+
 GPUs that are not mentioned are all used, or as many as the VM has samples.
 """
 
@@ -23,7 +25,7 @@ from srifty.errors import InputError, NotationError
 
 _GROUP = re.compile(
     r"(?P<count>\d+)\s*(?P<type>[A-Za-z][^\s@():,]*)"
-    r"(?:\s*\((?P<market>[A-Za-z-]+)\))?"
+    r"(?:\s*\((?P<market>[A-Za-z-]+)(?:\s*,\s*(?P<zone>[A-Za-z0-9-]+))?\))?"
     r"(?:\s*:\s*(?P<gpus>\d+)\s*gpus?)?"
     r"\s*@\s*(?P<samples>\d+)"
     r"(?:\s*x\s*(?P<accumulation>\d+))?"
@@ -31,17 +33,22 @@ _GROUP = re.compile(
 _JOIN = re.compile(r"\s*\+\s*")
 
 
-def format_group(group: VmGroup) -> str:
-    """Returns one VM group in the short notation."""
+def format_group(group: VmGroup, *, zone: bool = False) -> str:
+    """Returns one VM group in the short notation, with its zone where that is wanted."""
+    offer = group.offer
+    label = offer.label
+    if zone and offer.location.zone is not None:
+        label = f"{offer.instance_type.name} ({offer.market}, {offer.location.zone})"
     unused = group.offer.instance_type.gpus != group.gpus_used
     gpus = f":{group.gpus_used}gpu" if unused else ""
     accumulation = f"x{group.accumulation}" if group.accumulation > 1 else ""
-    return f"{group.count}{group.offer.label}{gpus}@{group.samples_per_vm}{accumulation}"
+    return f"{group.count}{label}{gpus}@{group.samples_per_vm}{accumulation}"
 
 
 def format_config(config: ClusterConfig) -> str:
     """Returns a cluster configuration in the short notation."""
-    return " + ".join(format_group(group) for group in config.groups)
+    zones = {group.offer.location.zone for group in config.groups} - {None}
+    return " + ".join(format_group(group, zone=len(zones) > 1) for group in config.groups)
 
 
 def parse_config(text: str, offers: Sequence[Offer]) -> ClusterConfig:
@@ -93,7 +100,7 @@ def _parse_group(part: str, offers: Sequence[Offer]) -> VmGroup:
             "8g3.8xlarge@64 or 8g3.8xlarge (spot)@64, then x2 for two passes, :2gpu after the type "
             "for two GPUs a VM; join groups with ' + '"
         )
-    offer = _find_offer(match["type"], match["market"], offers)
+    offer = _find_offer(match["type"], match["market"], match["zone"], offers)
     samples = int(match["samples"])
     gpus = int(match["gpus"]) if match["gpus"] else min(offer.instance_type.gpus, samples)
     return VmGroup(
@@ -105,18 +112,25 @@ def _parse_group(part: str, offers: Sequence[Offer]) -> VmGroup:
     )
 
 
-def _find_offer(name: str, market: str | None, offers: Sequence[Offer]) -> Offer:
+def _find_offer(name: str, market: str | None, zone: str | None, offers: Sequence[Offer]) -> Offer:
     same_type = [offer for offer in offers if offer.instance_type.name == name]
     if not same_type:
         known = ", ".join(sorted({offer.instance_type.name for offer in offers})) or "none"
         raise NotationError(f"{name!r} is not among the offers (there are: {known})")
+    markets = sorted({offer.market for offer in same_type})
     if market is None:
-        on_demand = [offer for offer in same_type if offer.market is Market.ON_DEMAND]
-        matching = on_demand or (same_type if len(same_type) == 1 else [])
+        market = Market.ON_DEMAND if Market.ON_DEMAND in markets or len(markets) > 1 else markets[0]
+        asked = "without a market"
     else:
-        matching = [offer for offer in same_type if offer.market == market.lower()]
+        asked = f"as {market}"
+    matching = [offer for offer in same_type if offer.market == market.lower()]
     if not matching:
-        markets = ", ".join(sorted(offer.market for offer in same_type))
-        asked = f"as {market}" if market else "without a market"
-        raise NotationError(f"{name} cannot be had {asked}; it is offered as: {markets}")
-    return matching[0]
+        raise NotationError(f"{name} cannot be had {asked}; it is offered as: {', '.join(markets)}")
+    if zone is not None:
+        zones = sorted({str(offer.location) for offer in matching})
+        matching = [offer for offer in matching if offer.location.zone == zone]
+        if not matching:
+            raise NotationError(
+                f"{name} cannot be had {asked} in {zone}; it is offered in: {', '.join(zones)}"
+            )
+    return min(matching, key=lambda offer: offer.usd_per_hour)

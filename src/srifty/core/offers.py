@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from srifty.core._checks import require, require_count
+from srifty.core.billing import PER_SECOND, BillingRule
 from srifty.core.hardware import InstanceType
 
 
@@ -35,6 +36,35 @@ class Location:
         return self.zone or self.region or "on site"
 
 
+class QuotaUnit(StrEnum):
+    """What a quota counts."""
+
+    VCPUS = "vCPUs"
+    VMS = "VMs"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaPool:
+    """A quota that several offers share: types of one family, or zones of one region.
+
+    Attributes:
+        name: such as `spot G`, for people.
+        limit: how many units may run at a time.
+        unit: what is counted.
+    """
+
+    name: str
+    limit: int
+    unit: QuotaUnit = QuotaUnit.VCPUS
+
+    def __post_init__(self) -> None:
+        require_count(f"quota {self.name!r}: {self.unit}", self.limit, least=0)
+
+    def weight(self, instance_type: InstanceType) -> int:
+        """Returns how many units one VM takes."""
+        return instance_type.vcpus if self.unit is QuotaUnit.VCPUS else 1
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """An instance type that can be had in one place and market.
@@ -46,7 +76,10 @@ class Offer:
         usd_per_hour: price of one VM for an hour. Zero only for owned or reserved machines.
         quota: how many VMs can be had at most.
         price_source: where the price comes from.
-        price_date: ISO date of the price; None where the user gave it.
+        price_date: ISO date or time of the price, or a part of it; None where the user gave it.
+        pools: the quotas that it shares with other offers.
+        ends_in_s: seconds from now until it can no longer be used (a reservation); None: no end.
+        billing: how it is billed.
     """
 
     instance_type: InstanceType
@@ -56,6 +89,9 @@ class Offer:
     quota: int
     price_source: str = ""
     price_date: str | None = None
+    pools: tuple[QuotaPool, ...] = ()
+    ends_in_s: float | None = None
+    billing: BillingRule = PER_SECOND
 
     def __post_init__(self) -> None:
         price = self.usd_per_hour
@@ -66,6 +102,12 @@ class Offer:
             f"machines), not {price!r}",
         )
         require_count(f"{self.label}: quota", self.quota, least=0)
+
+    @property
+    def most_vms(self) -> int:
+        """How many VMs can be had, all its quotas considered."""
+        by_pool = (pool.limit // pool.weight(self.instance_type) for pool in self.pools)
+        return min((self.quota, *by_pool))
 
     @property
     def label(self) -> str:

@@ -45,6 +45,7 @@ class ReasonKind(Enum):
     BUDGET = "budget"
     CONFIDENCE = "confidence"
     QUOTA = "quota"
+    RESERVATION = "reservation"
     MEMORY = "memory"
     BATCH = "batch"
     PROFILE = "profile"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, cast
 
-import yaml
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationError
 
-from srifty.core._checks import MOST_BYTES, MOST_ITEMS
-from srifty.core.hardware import InstanceType
+from srifty.core._checks import MOST_BYTES
 from srifty.core.job import (
     BatchRule,
     GradientSync,
@@ -24,10 +22,11 @@ from srifty.core.job import (
     Sharing,
     SyncMode,
 )
-from srifty.core.offers import Market
 from srifty.core.profile import WorkloadProfile
-from srifty.core.supply import PriceEntry, QuotaEntry, SupplyRequest
+from srifty.core.supply import SupplyRequest
 from srifty.errors import InputError, Problem
+from srifty.files._fields import Duration, GlobalBatch, Limit, choice, global_batch
+from srifty.files._offers_part import OffersPart, supply_of
 from srifty.files._reading import (
     Count,
     FileModel,
@@ -38,13 +37,30 @@ from srifty.files._reading import (
     read_text,
     shown,
 )
+from srifty.files._yaml import apply_change, load_yaml
 from srifty.files.profile_file import builtin_profiles, read_profile
-from srifty.units import GIB, MIB, parse_duration_s
+from srifty.units import MIB
 
 _KIND = "job file (JOB.yaml)"
 _BUILTIN = "builtin:"
-_MOST_USD = 1e9
-_T = TypeVar("_T")
+
+
+def _switch(value: Any) -> str:
+    # YAML 1.1 reads on and off as true and false.
+    word = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+    if word in ("on", "off", "auto"):
+        return word
+    raise ValueError(f"must be on, off or auto, not {shown(value)}")
+
+
+Switch = Annotated[Literal["on", "off", "auto"], PlainValidator(_switch)]
+
+
+class NetworkPart(FileModel):
+    """Which network features the run will use; `auto`: what Srifty assumes, and says."""
+
+    efa: Switch = "auto"
+    placement_group: Switch = "auto"
 
 
 @dataclass(frozen=True)
@@ -56,67 +72,18 @@ class JobFile:
         job: the job.
         supply: what may be rented.
         allreduce_samples: CSV file of allreduce samples; None: the built-in ones.
+        allow_cross_zone: whether one plan may use several zones.
+        prefer: instance types, the most wanted first.
+        network: which network features the run will use.
     """
 
     path: Path
     job: Job
     supply: SupplyRequest
     allreduce_samples: Path | None
-
-
-def _duration(value: Any) -> float:
-    if isinstance(value, str):
-        return parse_duration_s(value)
-    raise ValueError(f"must be a duration with a unit, such as 500s, 90m or 6h, not {shown(value)}")
-
-
-def _limit(value: Any) -> float:
-    seconds = _duration(value)
-    if seconds <= 0:
-        raise ValueError(f"must be above 0s, not {shown(value)}")
-    return seconds
-
-
-def _mapping_of_counts(value: dict[Any, Any], *keys: str) -> dict[str, int]:
-    if set(value) != set(keys):
-        raise ValueError(f"must have the keys {' and '.join(keys)}, not {shown(value)}")
-    return {key: _count_at(key, value[key]) for key in keys}
-
-
-def _count_at(key: str, value: Any) -> int:
-    try:
-        return read_count(value)
-    except ValueError as error:
-        raise ValueError(f"{key} {error}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class _GlobalBatch:
-    samples: int
-    seq_len: int | None
-
-
-def _global_batch(value: Any) -> _GlobalBatch:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _GlobalBatch(read_count(value), None)
-    if isinstance(value, dict) and "sequences" in value:
-        counts = _mapping_of_counts(cast("dict[Any, Any]", value), "sequences", "seq_len")
-        return _GlobalBatch(counts["sequences"], counts["seq_len"])
-    if isinstance(value, dict) and "tokens" in value:
-        counts = _mapping_of_counts(cast("dict[Any, Any]", value), "tokens", "seq_len")
-        sequences, rest = divmod(counts["tokens"], counts["seq_len"])
-        if rest or not sequences:
-            length = counts["seq_len"]
-            near = " or ".join(str(n * length) for n in (sequences, sequences + 1) if n)
-            raise ValueError(
-                f"{counts['tokens']} tokens are no whole number of sequences of {length} tokens; "
-                f"write {near}"
-            )
-        return _GlobalBatch(sequences, counts["seq_len"])
-    raise ValueError(
-        "must be a number of samples, {sequences: N, seq_len: L} or {tokens: N, seq_len: L}, "
-        f"not {shown(value)}"
-    )
+    allow_cross_zone: bool
+    prefer: tuple[str, ...]
+    network: NetworkPart
 
 
 def _workloads(value: Any) -> tuple[str, ...]:
@@ -145,119 +112,6 @@ def _every(value: Any) -> int | None:
     return None if value == "auto" else read_count(value)
 
 
-def _some_types(value: Any) -> Any:
-    if not isinstance(value, dict) or not value:
-        raise ValueError(
-            "must map instance types to numbers of VMs, such as {p3.8xlarge: 2}, "
-            f"not {shown(value)}"
-        )
-    return cast("dict[Any, Any]", value)
-
-
-def _quota(value: Any) -> dict[Market | None, int]:
-    if isinstance(value, dict) and value:
-        return {**_by_market(cast("dict[Any, Any]", value), _vms)}
-    return {None: _vms(value)}
-
-
-def _vms(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_ITEMS:
-        raise ValueError(
-            "must be a number of VMs (0 or more) or a mapping of markets to numbers, "
-            f"not {shown(value)}"
-        )
-    return value
-
-
-def _prices(value: Any) -> dict[Market, float]:
-    if not isinstance(value, dict) or not value:
-        raise ValueError(
-            f"must map markets to USD per hour, such as {{spot: 3.67}}, not {shown(value)}"
-        )
-    return _by_market(cast("dict[Any, Any]", value), _price)
-
-
-def _price(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST_USD:
-        raise ValueError(f"must be USD per hour, above 0, not {shown(value)}")
-    return float(value)
-
-
-def _by_market(value: dict[Any, Any], read: Callable[[Any], _T]) -> dict[Market, _T]:
-    """Returns what is said for each market; all that is wrong is named in one error."""
-    found: dict[Market, _T] = {}
-    messages: list[str] = []
-    for name, entry in value.items():
-        try:
-            market = _market(name)
-        except ValueError as error:
-            messages.append(str(error))
-            continue
-        try:
-            found[market] = read(entry)
-        except ValueError as error:
-            messages.append(f"{market}: {error}")
-    if messages:
-        raise ValueError("; ".join(messages))
-    return found
-
-
-def _market(value: Any) -> Market:
-    if value in (Market.ON_DEMAND, Market.SPOT):
-        return Market(value)
-    raise ValueError(f"markets are on-demand and spot, not {shown(value)}")
-
-
-def _markets(value: Any) -> tuple[Market, ...]:
-    names: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
-    if not names:
-        raise ValueError("must name at least one market: on-demand, spot")
-    return tuple(dict.fromkeys(_market(name) for name in names))
-
-
-def _not_yet(value: Any) -> None:
-    del value
-    raise ValueError("is not supported by this version; remove it")
-
-
-Duration = Annotated[float, PlainValidator(_duration)]
-Limit = Annotated[float, PlainValidator(_limit)]
-NotYet = Annotated[None, PlainValidator(_not_yet)]
-
-
-class _DeclaredFile(FileModel):
-    """An instance type that the catalog does not know."""
-
-    name: Name
-    gpu: Name
-    gpus: Count
-    gpu_memory_gib: float = Field(gt=0, le=MOST_BYTES / GIB)
-    vcpus: Count
-    rated_gbit_per_s: float = Field(gt=0)
-    cpu_vendor: Name | None = None
-    nvlink: bool | None = None
-
-
-class _OffersFile(FileModel):
-    cloud: Name = "aws"
-    region: Name = "us-east-1"
-    zones: Literal["any"] = "any"
-    markets: Annotated[tuple[Market, ...], PlainValidator(_markets)] = (Market.ON_DEMAND,)
-    quota: Annotated[
-        dict[str, Annotated[dict[Market | None, int], PlainValidator(_quota)]],
-        BeforeValidator(_some_types),
-    ]
-    prices: dict[str, Annotated[dict[Market, float], PlainValidator(_prices)]] = Field(
-        default_factory=dict
-    )
-    types: tuple[_DeclaredFile, ...] = Field(default=(), strict=False)
-    vcpu_quota: NotYet = None
-    prefer: NotYet = None
-    reserved: NotYet = None
-    owned: NotYet = None
-    allow_cross_zone: NotYet = None
-
-
 class _EvaluationFile(FileModel):
     every: Count
     takes: Duration
@@ -277,38 +131,30 @@ class _OverheadsFile(FileModel):
 
 
 class _SyncFile(FileModel):
-    mode: Annotated[SyncMode, BeforeValidator(lambda v: _enum(SyncMode, v))] = SyncMode.DDP
+    mode: Annotated[SyncMode, BeforeValidator(lambda v: choice(SyncMode, v))] = SyncMode.DDP
     bucket_mib: float = Field(default=25, gt=0, le=MOST_BYTES / MIB)
     first_bucket_mib: float = Field(default=1, gt=0, le=MOST_BYTES / MIB)
     slots: Annotated[int | None, PlainValidator(_slots)] = 1
-    sharing: Annotated[Sharing, BeforeValidator(lambda v: _enum(Sharing, v))] = Sharing.SLOTS
-
-
-def _enum(kind: type[StrEnum], value: Any) -> StrEnum:
-    try:
-        return kind(value)
-    except ValueError:
-        names = ", ".join(kind)
-        raise ValueError(f"must be one of {names}, not {shown(value)}") from None
+    sharing: Annotated[Sharing, BeforeValidator(lambda v: choice(Sharing, v))] = Sharing.SLOTS
 
 
 class _JobFile(FileModel):
     name: Name
     workload: Annotated[tuple[str, ...], PlainValidator(_workloads)]
-    global_batch: Annotated[_GlobalBatch, PlainValidator(_global_batch)]
+    global_batch: Annotated[GlobalBatch, PlainValidator(global_batch)]
     iterations: Count | None = None
     epochs: Count | None = None
     dataset_size: Count | None = None
-    minimize: Annotated[Objective, BeforeValidator(lambda v: _enum(Objective, v))] = Objective.COST
-    batches: Annotated[BatchRule, BeforeValidator(lambda v: _enum(BatchRule, v))] = (
+    minimize: Annotated[Objective, BeforeValidator(lambda v: choice(Objective, v))] = Objective.COST
+    batches: Annotated[BatchRule, BeforeValidator(lambda v: choice(BatchRule, v))] = (
         BatchRule.POWER_OF_TWO
     )
     accumulate: bool = False
     deadline: Limit | None = None
     budget_usd: float | None = Field(default=None, gt=0)
     confidence: float = Field(default=0.9, ge=0.5, lt=1)
-    offers: _OffersFile
-    network: NotYet = None
+    offers: OffersPart
+    network: NetworkPart = NetworkPart()
     overheads: _OverheadsFile = _OverheadsFile()
     extra_usd_per_hour: float = Field(default=0.0, ge=0)
     gradient_sync: _SyncFile = _SyncFile()
@@ -316,58 +162,20 @@ class _JobFile(FileModel):
     run: dict[str, Any] | None = None  # only `measure` and `run` read it
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML's safe loader, except that a key given twice is an error.
-
-    A value that YAML recognises but cannot make, such as the date 2026-02-30, is an error of the
-    line that it stands in.
-    """
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return cast("Any", super().construct_object(node, deep))
-        except ValueError:
-            raise yaml.constructor.ConstructorError(
-                None,
-                None,
-                f"{shown(node.value)} cannot be read as a value; quote it if it is a text",
-                node.start_mark,
-            ) from None
-
-
-def _construct_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    loader.flatten_mapping(node)
-    mapping: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, Hashable):
-            raise yaml.constructor.ConstructorError(
-                None, None, "keys must be plain", key_node.start_mark
-            )
-        if key in mapping:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} is given twice", key_node.start_mark
-            )
-        mapping[key] = loader.construct_object(value_node, deep=True)
-    return mapping
-
-
-_UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
-
-
-def read_job(path: Path, changes: Sequence[str] = ()) -> JobFile:
+def read_job(path: Path, changes: Sequence[str] = (), *, now: datetime | None = None) -> JobFile:
     """Returns what a job file says, with the workload profiles it names.
 
     Args:
         path: the file.
         changes: settings such as `deadline=6h` or `offers.quota.p3.8xlarge=4` that replace the
             file's.
+        now: the time from which the ends of reservations count; None: the clock's.
 
     Raises:
         InputError: the file cannot be read or is wrong; all its errors are reported together.
     """
     source = str(path)
-    document: object = _load_yaml(read_text(path, _KIND), source, _KIND)
+    document: object = load_yaml(read_text(path, _KIND), source, _KIND)
     if not isinstance(document, dict):
         raise InputError(
             f"must be a mapping of keys to values; a {_KIND} was expected, and srifty init writes "
@@ -375,66 +183,15 @@ def read_job(path: Path, changes: Sequence[str] = ()) -> JobFile:
             source,
         )
     for change in changes:
-        _apply_change(cast("dict[Any, Any]", document), change)
+        apply_change(cast("dict[Any, Any]", document), change)
     try:
         file = _JobFile.model_validate(document)
     except ValidationError as error:
         raise InputError(problems_of(error), source) from None
-    return _build(file, path)
+    return _build(file, path, now or datetime.now(UTC))
 
 
-def _load_yaml(text: str, source: str, kind: str) -> Any:
-    try:
-        return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a subclass of SafeLoader
-    except yaml.MarkedYAMLError as error:
-        at = error.problem_mark or error.context_mark
-        where = f"line {at.line + 1}" if at else ""
-        message = error.problem or error.context or "is not YAML"
-        raise InputError([Problem(where, f"{message}; a {kind} was expected")], source) from None
-    except yaml.reader.ReaderError as error:
-        raise InputError(
-            f"is not YAML (character {error.position + 1}: {error.reason}); a {kind} was expected",
-            source,
-        ) from None
-    except RecursionError:
-        raise InputError(f"is nested too deeply; a {kind} was expected", source) from None
-
-
-def _apply_change(document: dict[Any, Any], change: str) -> None:
-    """Sets one value: `key=value`, keys joined by dots; names such as `p3.8xlarge` keep theirs."""
-    path, equals, text = change.partition("=")
-    if not equals or not path.strip():
-        raise InputError(f"--set takes key=value, such as deadline=6h, not {change!r}")
-    value = _load_yaml(text, f"--set {path}", "value")
-    parts = path.strip().split(".")
-    node: Any = document
-    parent = ""
-    while True:
-        key, rest = _next_key(cast("dict[Any, Any]", node), parts, parent)
-        if not rest:
-            node[key] = value
-            return
-        if parent == "quota" and isinstance(node.get(key), int):  # a bare number: each market's
-            node[key] = {str(market): node[key] for market in (Market.ON_DEMAND, Market.SPOT)}
-        if not isinstance(node.get(key), dict):
-            node[key] = {}
-        node, parts, parent = node[key], rest, key
-
-
-def _next_key(node: dict[Any, Any], parts: list[str], parent: str) -> tuple[str, list[str]]:
-    """Returns the key that a dotted path names at this level, and what is left of the path."""
-    for length in range(len(parts), 0, -1):
-        joined = ".".join(parts[:length])
-        if joined in node:
-            return joined, parts[length:]
-    if parent in ("quota", "prices"):  # below these, keys are instance types, then markets
-        markets = {str(market) for market in Market}
-        end = len(parts) - 1 if parts[-1] in markets else len(parts)
-        return ".".join(parts[:end]), parts[end:]
-    return parts[0], parts[1:]
-
-
-def _build(file: _JobFile, path: Path) -> JobFile:
+def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
     """Returns the core's values, with all further errors reported together."""
     problems: list[Problem] = []
     profiles = _profiles(file, path, problems)
@@ -444,25 +201,11 @@ def _build(file: _JobFile, path: Path) -> JobFile:
         samples = path.parent / file.allreduce
         if not samples.is_file():
             problems.append(Problem("allreduce", f"there is no file {samples}"))
-    declared: list[InstanceType] = []
-    for index, part in enumerate(file.offers.types):
-        try:
-            declared.append(
-                InstanceType(
-                    name=part.name,
-                    cloud=file.offers.cloud,
-                    gpu=part.gpu,
-                    gpus=part.gpus,
-                    gpu_memory_bytes=round(part.gpu_memory_gib * GIB),
-                    vcpus=part.vcpus,
-                    rated_gbit_per_s=part.rated_gbit_per_s,
-                    cpu_vendor=part.cpu_vendor,
-                    nvlink=part.nvlink,
-                    source="declared in the job",
-                )
-            )
-        except InputError as error:
-            problems.append(Problem(f"offers.types.{index}", str(error)))
+    supply: SupplyRequest | None = None
+    try:
+        supply = supply_of(file.offers, now)
+    except InputError as error:
+        problems += error.problems
     raise_problems(problems, str(path))
     overheads = file.overheads
     evaluation, checkpoint = overheads.evaluation, overheads.checkpoint
@@ -495,25 +238,19 @@ def _build(file: _JobFile, path: Path) -> JobFile:
             ),
             extra_usd_per_hour=file.extra_usd_per_hour,
         )
-        supply = SupplyRequest(
-            cloud=file.offers.cloud,
-            region=file.offers.region,
-            markets=file.offers.markets,
-            quota=tuple(
-                QuotaEntry(name, market, vms)
-                for name, by_market in file.offers.quota.items()
-                for market, vms in by_market.items()
-            ),
-            prices=tuple(
-                PriceEntry(name, market, usd)
-                for name, by_market in file.offers.prices.items()
-                for market, usd in by_market.items()
-            ),
-            declared=tuple(declared),
-        )
     except InputError as error:
         raise InputError(error.problems, str(path)) from None
-    return JobFile(path, job, supply, samples)
+    if supply is None:
+        raise AssertionError("offers that could not be read have a problem")
+    return JobFile(
+        path,
+        job,
+        supply,
+        samples,
+        allow_cross_zone=file.offers.allow_cross_zone,
+        prefer=file.offers.prefer,
+        network=file.network,
+    )
 
 
 def _profiles(file: _JobFile, path: Path, problems: list[Problem]) -> tuple[WorkloadProfile, ...]:

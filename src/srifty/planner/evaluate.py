@@ -38,14 +38,17 @@ class Candidates:
         configs: the configurations.
         iterations: their iteration forecasts.
         jobs: their job forecasts.
-        splits: how they deal the global batch.
+        has_remainder: (R,) whether local batches of a type differ by one.
+        narrowings: how the space was narrowed, in words; empty where every configuration of the
+            space is here.
     """
 
     job: Job
     configs: ConfigTable
     iterations: ForecastTable
     jobs: JobTable
-    splits: Splits
+    has_remainder: BoolArray
+    narrowings: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.configs)
@@ -61,17 +64,27 @@ class Candidates:
         return self.jobs.cost_usd(self.needed_time_s)
 
     @property
+    def available(self) -> BoolArray:
+        """(R,) whether the reservations that are used last long enough at the asked confidence."""
+        return self.needed_time_s <= self.jobs.available_s
+
+    @property
     def feasible(self) -> BoolArray:
         """(R,) whether both limits hold together at the asked confidence.
 
         The bill grows with time alone, so both quantiles are reached in the same event.
         """
+        return self.available & self.within_limits
+
+    @property
+    def within_limits(self) -> BoolArray:
+        """(R,) whether both limits hold at the asked confidence if reservations last."""
         limits = self.job.limits
         ok = np.ones(len(self), dtype=np.bool_)
         if limits.deadline_s is not None:
-            ok &= self.needed_time_s <= limits.deadline_s
+            ok = ok & (self.needed_time_s <= limits.deadline_s)
         if limits.budget_usd is not None:
-            ok &= self.needed_usd <= limits.budget_usd
+            ok = ok & (self.needed_usd <= limits.budget_usd)
         return ok
 
     def ranked(self, among: BoolArray) -> IntArray:
@@ -92,7 +105,7 @@ class Candidates:
 
 def evaluate(
     job: Job,
-    supplies: Sequence[TypeSupply],
+    places: Sequence[Sequence[TypeSupply]],
     predictor: Predictor,
     rule: SpaceRule,
     progress: Progress | None = None,
@@ -102,29 +115,60 @@ def evaluate(
 
     Args:
         job: what is trained.
-        supplies: what can be had.
+        places: what can be had in each place; a configuration stays in one of them.
         predictor: forecasts iterations.
         rule: which splits the space holds.
         progress: called with (done, all) rows now and then.
-        most_rows: about how many configurations are wanted at most.
+        most_rows: about how many configurations are wanted at most, in each place.
     """
-    splits = _enumerate(supplies, job.global_batch, rule, most_rows)
-    configs = assemble(supplies, splits, rule.batch_rule)
-    usable = _micro_batches_fit(configs, supplies)
-    if not usable.all():
-        kept = np.flatnonzero(usable)
-        configs = configs.take(kept)
-        splits = Splits(
-            splits.workers[kept], splits.samples[kept], splits.complete, splits.thinning
-        )
+    tables: list[ConfigTable] = []
+    remainders: list[BoolArray] = []
+    narrowings: list[str] = []
+    for supplies in places:
+        splits = _enumerate(supplies, job.global_batch, rule, most_rows)
+        assembled = assemble(supplies, splits, rule.batch_rule)
+        usable = np.flatnonzero(_micro_batches_fit(assembled.configs, supplies))
+        tables.append(assembled.configs.take(usable))
+        remainders.append(splits.has_remainder[assembled.split[usable]])
+        narrowings += (splits.thinning, assembled.narrowing, _crossing(supplies))
+    configs = ConfigTable.concatenate(tables)
+    has_remainder = np.concatenate([np.zeros(0, dtype=np.bool_), *remainders])
+    if len(tables) > 1:  # what holds for a whole region is in each of its zones
+        distinct = configs.distinct()
+        configs, has_remainder = configs.take(distinct), has_remainder[distinct]
+    iterations = _predict(job, predictor, configs, progress)
+    return Candidates(
+        job,
+        configs,
+        iterations,
+        forecast_jobs(job, configs, iterations),
+        has_remainder,
+        tuple(dict.fromkeys(words for words in narrowings if words)),
+    )
+
+
+def _crossing(supplies: Sequence[TypeSupply]) -> str:
+    """Returns how the choice of zones is narrowed; empty where each choice is looked at.
+
+    Of two zones, each alone and both together are places of their own.
+    """
+    zones = {offer.location.zone for supply in supplies for offer in supply.offers} - {None}
+    if len(zones) < 3:
+        return ""
+    return "across zones, VMs are taken where they are cheapest, whatever crosses"
+
+
+def _predict(
+    job: Job, predictor: Predictor, configs: ConfigTable, progress: Progress | None
+) -> ForecastTable:
+    """Returns the forecasts of all rows, reporting progress in between."""
+    step = max(len(configs) if progress is None else _REPORT_ROWS, 1)
     tables: list[ForecastTable] = []
-    step = len(configs) if progress is None else _REPORT_ROWS
-    for start in range(0, max(len(configs), 1), max(step, 1)):
-        tables.append(predictor.predict(job, configs.take(slice(start, start + max(step, 1)))))
+    for start in range(0, max(len(configs), 1), step):
+        tables.append(predictor.predict(job, configs.take(slice(start, start + step))))
         if progress is not None:
             progress(min(start + step, len(configs)), len(configs))
-    iterations = ForecastTable.concatenate(tables)
-    return Candidates(job, configs, iterations, forecast_jobs(job, configs, iterations), splits)
+    return ForecastTable.concatenate(tables)
 
 
 def _enumerate(

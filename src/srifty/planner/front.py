@@ -58,9 +58,9 @@ def marginals_of(chosen: Plan, front: tuple[Plan, ...]) -> tuple[Marginal, ...]:
         ]
         extra_s, extra_usd, plan = max(extras, key=lambda e: (-e[0] / e[1]) ** sign)
         gain = (
-            f"{format_usd(extra_usd)} more would end {format_duration(-extra_s)} sooner"
+            f"{format_usd(extra_usd)} more in total would end {format_duration(-extra_s)} sooner"
             if buys_time
-            else f"{format_duration(extra_s)} more would save {format_usd(-extra_usd)}"
+            else f"{format_duration(extra_s)} more would save {format_usd(-extra_usd)} in total"
         )
         return Marginal(f"{gain}: {format_config(plan.config)}", plan, extra_usd, extra_s)
 

@@ -21,13 +21,13 @@ _LEAST_GAIN = 0.03
 
 
 def wider_space_hints(
-    job: Job, supplies: Sequence[TypeSupply], predictor: Predictor, chosen: Plan
+    job: Job, places: Sequence[Sequence[TypeSupply]], predictor: Predictor, chosen: Plan
 ) -> tuple[Marginal, ...]:
     """Returns better plans that gradient accumulation or other local batches would allow.
 
     Args:
         job: the job that `chosen` was found for.
-        supplies: what can be had.
+        places: what can be had in each place.
         predictor: forecasts iterations.
         chosen: the best plan of the space that was searched.
     """
@@ -41,7 +41,7 @@ def wider_space_hints(
     hints: list[Marginal] = []
     for words, variant in variants:
         rule = SpaceRule(variant.batch_rule, accumulate=variant.accumulate)
-        found = evaluate(variant, supplies, predictor, rule, most_rows=_HINT_ROWS)
+        found = evaluate(variant, places, predictor, rule, most_rows=_HINT_ROWS)
         ranked = found.ranked(found.feasible)
         if ranked.size:
             hint = _hint(words, job.objective, chosen, found.plan(int(ranked[0])))

@@ -9,25 +9,25 @@ from typing import Literal
 
 import numpy as np
 
-from srifty.core.cluster import VmGroup
 from srifty.core.job import BatchRule, Job
-from srifty.core.offers import Market, Offer
+from srifty.core.offers import Offer
 from srifty.core.plan import PlanResult, Reason, Verdict
-from srifty.planner.evaluate import Candidates, Progress, evaluate
+from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
 from srifty.planner.front import knee_of, marginals_of, pareto_front
 from srifty.planner.hints import wider_space_hints
+from srifty.planner.notes import bill_assumptions, plan_warnings
 from srifty.planner.reasons import (
     forecast_reasons,
     limit_reasons,
     memory_reasons,
     more_supply_reasons,
     no_configuration_reasons,
+    out_of_quota_reasons,
+    reservation_reasons,
 )
 from srifty.planner.space import SpaceRule
-from srifty.planner.supply import BatchRange, TypeSupply, supplies_of
+from srifty.planner.supply import BatchRange, TypeSupply, places_of, supplies_of
 from srifty.simulator.predictor import Predictor
-from srifty.simulator.transfers import job_transfers
-from srifty.units import format_duration
 
 MethodName = Literal["exhaustive"]
 
@@ -45,12 +45,10 @@ class _Search:
     Attributes:
         candidates: the configurations that were looked at.
         warnings: which usual rule had to be lifted.
-        assumptions: how the space was narrowed.
     """
 
     candidates: Candidates
     warnings: tuple[str, ...]
-    assumptions: tuple[str, ...]
 
 
 def plan(
@@ -59,6 +57,8 @@ def plan(
     predictor: Predictor,
     batch_ranges: Mapping[str, BatchRange],
     *,
+    allow_cross_zone: bool = False,
+    prefer: Sequence[str] = (),
     top: int = 5,
     progress: Progress | None = None,
 ) -> PlanResult:
@@ -69,47 +69,67 @@ def plan(
 
     Args:
         job: what is trained, and within which limits.
-        offers: what can be rented; all in one place.
+        offers: what can be rented.
         predictor: forecasts iterations.
         batch_ranges: micro-batch range by GPU model; offers with another GPU are left out.
+        allow_cross_zone: whether one plan may use several zones of a region.
+        prefer: names of instance types: the first that meets the limits by itself wins, then the
+            first two together, and so on; other types are not used.
         top: how many plans the ranking holds.
         progress: called with (done, all) configurations now and then.
     """
     began = time.perf_counter()
-    supplies = supplies_of(offers, batch_ranges)
+    if prefer:
+        offers = [offer for offer in offers if offer.instance_type.name in prefer]
+    places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
     missing = sorted(
         {o.instance_type.gpu for o in offers if o.instance_type.gpu not in batch_ranges}
     )
-    search = _search(job, supplies, predictor, progress)
+
+    def search_offers(wider: Sequence[Offer], batch_rule: BatchRule) -> Candidates:
+        """Returns the configurations of other offers or another rule, to find what would help."""
+        wider_places = _places(wider, batch_ranges, allow_cross_zone=allow_cross_zone)
+        rule = SpaceRule(batch_rule)
+        return evaluate(job, wider_places, predictor, rule, most_rows=_HINT_ROWS)
+
+    search = _search(job, places, predictor, progress)
     found = search.candidates
-    feasible = found.feasible
-    ranked = found.ranked(feasible)
-    front = pareto_front(found.jobs.time_mean_s, found.jobs.cost_mean_usd)
+    ranked = found.ranked(_preferred(found, found.feasible, prefer))
+    front = np.flatnonzero(found.available)
+    front = front[pareto_front(found.jobs.time_mean_s[front], found.jobs.cost_mean_usd[front])]
     front_plans = found.plans(front)
     chosen = found.plan(int(ranked[0])) if ranked.size else None
     nearest = None
     reasons: tuple[Reason, ...] = ()
     if chosen is not None:
-        verdict = Verdict.OPTIMAL if found.splits.complete else Verdict.INCOMPLETE
+        verdict = Verdict.INCOMPLETE if found.narrowings else Verdict.OPTIMAL
     elif len(found):
         verdict = Verdict.LIMITS_TOO_TIGHT
         nearest = found.plan(_nearest_row(found))
-        reasons = _limit_reasons(job, supplies, found, predictor)
+        reasons = (
+            *limit_reasons(job, found),
+            *reservation_reasons(found),
+            *memory_reasons(job, places),
+            *forecast_reasons(job, found, _nearest_row(found)),
+            *more_supply_reasons(job, offers, search_offers),
+        )
     else:
         verdict = Verdict.NO_CONFIGURATION
-        reasons = no_configuration_reasons(job, supplies, missing)
-    used = [o for o in offers if o.instance_type.gpu in batch_ranges]
+        reasons = (
+            *no_configuration_reasons(job, places, missing),
+            *out_of_quota_reasons(offers),
+        )
     best = chosen or nearest
+    used = [offer for place in places for supply in place for offer in supply.offers]
     shown = [group.offer for group in best.config.groups] if best else used
     warnings = list(search.warnings)
     warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
-    if job_transfers(job) is None:
-        warnings.append(
-            "No gradient sizes are known: the exchange between GPUs is left out, so that times and "
-            "costs of plans with several GPUs are too low."
-        )
+    if best is not None:
+        warnings += plan_warnings(job, best, batch_ranges)
+        warnings += [reason.message for reason in out_of_quota_reasons(offers)]
     if chosen is not None:
-        warnings += _batch_warnings(chosen.config.groups, batch_ranges)
+        warnings += [reason.message for reason in reservation_reasons(found, int(ranked[0]))]
+    narrowings = tuple(f"The search space was narrowed: {words}." for words in found.narrowings)
     return PlanResult(
         verdict=verdict,
         plan=chosen,
@@ -117,38 +137,57 @@ def plan(
         front=front_plans,
         knee=knee_of(found.jobs.time_mean_s[front], found.jobs.cost_mean_usd[front]),
         marginals=(
-            marginals_of(chosen, front_plans) + wider_space_hints(job, supplies, predictor, chosen)
+            marginals_of(chosen, front_plans) + wider_space_hints(job, places, predictor, chosen)
             if chosen is not None
             else ()
         ),
         nearest=nearest,
         reasons=reasons,
         warnings=tuple(warnings),
-        assumptions=(
-            search.assumptions + predictor.assumptions(job, shown) + _bill_assumptions(job, shown)
-        ),
+        assumptions=narrowings + predictor.assumptions(job, shown) + bill_assumptions(job, shown),
         method="exhaustive",
-        considered=int((~found.splits.has_remainder).sum()),
-        considered_remainder=int(found.splits.has_remainder.sum()),
-        proved_optimal=chosen is not None and found.splits.complete,
+        considered=int((~found.has_remainder).sum()),
+        considered_remainder=int(found.has_remainder.sum()),
+        proved_optimal=chosen is not None and not found.narrowings,
         seconds=time.perf_counter() - began,
     )
 
 
+def _places(
+    offers: Sequence[Offer], batch_ranges: Mapping[str, BatchRange], *, allow_cross_zone: bool
+) -> list[tuple[TypeSupply, ...]]:
+    """Returns what can be had in each place in which the job could run."""
+    return [
+        supplies
+        for place in places_of(offers, allow_cross_zone=allow_cross_zone)
+        if (supplies := supplies_of(place, batch_ranges))
+    ]
+
+
+def _preferred(found: Candidates, among: BoolArray, prefer: Sequence[str]) -> BoolArray:
+    """Returns the rows that use the fewest first types of `prefer`; all without a preference."""
+    kinds = [offer.instance_type.name for offer in found.configs.offers]
+    for count in range(1, len(prefer) + 1):
+        outside = np.array([kind not in prefer[:count] for kind in kinds] or [False])
+        within = ~(outside[found.configs.offer] & (found.configs.count > 0)).any(axis=1)
+        if (within & among).any():
+            return within & among
+    return among
+
+
 def _search(
     job: Job,
-    supplies: Sequence[TypeSupply],
+    places: Sequence[Sequence[TypeSupply]],
     predictor: Predictor,
     progress: Progress | None = None,
 ) -> _Search:
     """Looks at ever wider spaces until one holds a plan that meets the limits."""
     warnings: list[str] = []
-    assumptions: list[str] = []
     rule = SpaceRule(job.batch_rule, accumulate=job.accumulate)
-    found = _look(job, supplies, predictor, rule, progress, assumptions)
+    found = evaluate(job, places, predictor, rule, progress)
     if not job.accumulate and (not len(found) or not found.feasible.any()):
         passes = replace(rule, accumulate=True)
-        wider = _look(job, supplies, predictor, passes, progress, assumptions)
+        wider = evaluate(job, places, predictor, passes, progress)
         if len(wider) > len(found):
             if wider.feasible.any():
                 warnings.append(
@@ -157,7 +196,7 @@ def _search(
                 )
             found = wider
     if not len(found) and job.batch_rule is BatchRule.POWER_OF_TWO:
-        lifted = _search(replace(job, batch_rule=BatchRule.ANY), supplies, predictor, progress)
+        lifted = _search(replace(job, batch_rule=BatchRule.ANY), places, predictor, progress)
         if len(lifted.candidates):
             warnings.append(
                 f"No power-of-two local batches sum to {job.global_batch:,} here; local batches of "
@@ -165,46 +204,7 @@ def _search(
             )
             found = replace(lifted.candidates, job=job)
             warnings += lifted.warnings
-            assumptions += lifted.assumptions
-    return _Search(found, tuple(warnings), tuple(dict.fromkeys(assumptions)))
-
-
-def _look(
-    job: Job,
-    supplies: Sequence[TypeSupply],
-    predictor: Predictor,
-    rule: SpaceRule,
-    progress: Progress | None,
-    assumptions: list[str],
-) -> Candidates:
-    """Looks at one space and says how it was narrowed."""
-    found = evaluate(job, supplies, predictor, rule, progress)
-    if found.splits.thinning:
-        assumptions.append(f"The search space was thinned: {found.splits.thinning}.")
-    return found
-
-
-def _limit_reasons(
-    job: Job, supplies: Sequence[TypeSupply], found: Candidates, predictor: Predictor
-) -> tuple[Reason, ...]:
-    def search(wider: Sequence[TypeSupply], batch_rule: BatchRule) -> Candidates:
-        rule = SpaceRule(batch_rule)
-        return evaluate(job, wider, predictor, rule, most_rows=_HINT_ROWS)
-
-    return (
-        *limit_reasons(job, found),
-        *memory_reasons(job, supplies),
-        *forecast_reasons(job, found, _nearest_row(found)),
-        *more_supply_reasons(job, supplies, search),
-    )
-
-
-def _bill_assumptions(job: Job, offers: Sequence[Offer]) -> tuple[str, ...]:
-    launch = format_duration(job.overheads.launch_s)
-    sentences = [f"VMs are billed per second from running to stop; launching ({launch}) is not."]
-    if any(offer.market is Market.SPOT for offer in offers):
-        sentences.append("Spot VMs are assumed to stay: reclaims cost no time here.")
-    return tuple(sentences)
+    return _Search(found, tuple(warnings))
 
 
 def _nearest_row(found: Candidates) -> int:
@@ -219,22 +219,3 @@ def _nearest_row(found: Candidates) -> int:
     if limits.budget_usd is not None:
         excess *= np.maximum(found.needed_usd / limits.budget_usd, 1)
     return int(excess.argmin())
-
-
-def _batch_warnings(groups: Sequence[VmGroup], ranges: Mapping[str, BatchRange]) -> list[str]:
-    """Returns a warning for each GPU whose micro-batch is little use, or was not measured."""
-    sentences: list[str] = []
-    for gpu, batch in {g.offer.instance_type.gpu: g.micro_batch for g in groups}.items():
-        known = ranges[gpu]
-        samples = f"{batch} sample{'s' if batch > 1 else ''} per pass on {gpu}"
-        if not known.measured[0] <= batch <= known.measured[1]:
-            low, high = known.measured
-            sentences.append(
-                f"{samples}: measured were {low} to {high}, so its latency is extrapolated."
-            )
-        elif batch < known.knee:
-            sentences.append(
-                f"{samples} are below the useful batch ({known.knee}): passes hardly get shorter "
-                "there."
-            )
-    return sentences

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from srifty.core.job import BatchRule, Job
+from srifty.core.offers import Offer, QuotaPool, QuotaUnit
 from srifty.core.plan import Reason, ReasonKind
-from srifty.planner.evaluate import Candidates
+from srifty.planner.evaluate import Candidates, IntArray
 from srifty.planner.front import pareto_front
 from srifty.planner.supply import TypeSupply
 from srifty.units import format_duration, format_usd
 
 # How many times the quota is offered when the planner looks for what is missing.
-_MORE_QUOTA = 4
+_MORE_QUOTA = 8
 
-Search = Callable[[Sequence[TypeSupply], BatchRule], Candidates]
+Places = Sequence[Sequence[TypeSupply]]
+Search = Callable[[Sequence[Offer], BatchRule], Candidates]
 
 
 def ceil_duration(seconds: float) -> str:
@@ -39,7 +41,7 @@ def ceil_usd(usd: float) -> str:
 
 
 def no_configuration_reasons(
-    job: Job, supplies: Sequence[TypeSupply], missing_profiles: Sequence[str]
+    job: Job, places: Places, missing_profiles: Sequence[str]
 ) -> tuple[Reason, ...]:
     """Returns why not even one configuration serves the global batch."""
     reasons = [
@@ -50,6 +52,7 @@ def no_configuration_reasons(
         )
         for gpu in missing_profiles
     ]
+    supplies = [supply for place in places for supply in place]
     if not supplies:
         reasons.append(
             Reason(
@@ -78,9 +81,11 @@ def no_configuration_reasons(
     return tuple(reasons)
 
 
-def memory_reasons(job: Job, supplies: Sequence[TypeSupply]) -> tuple[Reason, ...]:
+def memory_reasons(job: Job, places: Places) -> tuple[Reason, ...]:
     """Returns that the global batch exceeds what all GPUs hold in one pass, if it does."""
-    capacity = sum(supply.workers * supply.batches.most for supply in supplies)
+    capacity = max(
+        sum(supply.workers * supply.batches.most for supply in supplies) for supplies in places
+    )
     if capacity >= job.global_batch:
         return ()
     message = (
@@ -96,12 +101,11 @@ def limit_reasons(job: Job, candidates: Candidates) -> tuple[Reason, ...]:
     time_s, usd = candidates.needed_time_s, candidates.needed_usd
     chance = f"{limits.confidence:.0%}" if limits.confidence > 0.5 else "even odds"
     reasons: list[Reason] = []
-    in_time = np.ones(len(candidates), dtype=np.bool_)
-    in_budget = in_time
+    in_time = in_budget = candidates.available
     if limits.deadline_s is not None:
-        in_time = time_s <= limits.deadline_s
+        in_time = in_time & (time_s <= limits.deadline_s)
     if limits.budget_usd is not None:
-        in_budget = usd <= limits.budget_usd
+        in_budget = in_budget & (usd <= limits.budget_usd)
 
     if limits.deadline_s is not None:
         if limits.deadline_s <= job.overheads.launch_s:
@@ -153,7 +157,10 @@ def _both_limits(candidates: Candidates, chance: str) -> list[Reason]:
     """Returns the pair of limits that comes nearest where no single one helps."""
     limits = candidates.job.limits
     time_s, usd = candidates.needed_time_s, candidates.needed_usd
-    front = pareto_front(time_s, usd)
+    usable = candidates.available
+    front = pareto_front(np.where(usable, time_s, np.inf), usd)
+    if not front.size:
+        return []
     deadline_s = limits.deadline_s or math.inf
     budget = limits.budget_usd or math.inf
     excess = np.maximum(time_s[front] / deadline_s, 1) * np.maximum(usd[front] / budget, 1)
@@ -181,41 +188,122 @@ def forecast_reasons(job: Job, candidates: Candidates, row: int) -> tuple[Reason
     return (Reason(ReasonKind.FORECAST, message, nearest=share),)
 
 
-def more_supply_reasons(
-    job: Job, supplies: Sequence[TypeSupply], search: Search
-) -> tuple[Reason, ...]:
+def reservation_reasons(candidates: Candidates, chosen: int | None = None) -> tuple[Reason, ...]:
+    """Returns which reservations end too early for plans that would use them.
+
+    Args:
+        candidates: the configurations.
+        chosen: the row that was chosen: only what would have been better than it counts; None: all
+            that would meet the limits, or all where none would.
+    """
+    late = candidates.within_limits & ~candidates.available
+    if chosen is None and not late.any():
+        late = ~candidates.available
+    order = candidates.ranked(np.ones(len(candidates), dtype=np.bool_))
+    if chosen is not None:
+        order = order[: int(np.flatnonzero(order == chosen)[0])]
+    order = order[late[order]]
+    configs = candidates.configs
+    chance = f"{candidates.job.limits.confidence:.0%}"
+    reasons: list[Reason] = []
+    for index, offer in enumerate(configs.offers):
+        if offer.ends_in_s is None:
+            continue
+        uses = ((configs.offer[order] == index) & (configs.count[order] > 0)).any(axis=1)
+        too_long = order[uses & (candidates.needed_time_s[order] > offer.ends_in_s)]
+        if not too_long.size:
+            continue
+        needed_s = float(candidates.needed_time_s[too_long].min())
+        message = (
+            f"The reservation of {offer.instance_type.name} ends in "
+            f"{format_duration(offer.ends_in_s)}, too early: with it the job takes "
+            f"{ceil_duration(needed_s)} ({chance})."
+        )
+        reasons.append(Reason(ReasonKind.RESERVATION, message, needed_s, offer.label))
+    return tuple(reasons)
+
+
+def out_of_quota_reasons(offers: Sequence[Offer]) -> tuple[Reason, ...]:
+    """Returns which shared quotas do not even allow one VM of a type."""
+    too_small = dict.fromkeys(
+        (pool, offer.instance_type)
+        for offer in offers
+        for pool in offer.pools
+        if pool.limit < pool.weight(offer.instance_type) and offer.quota > 0
+    )
+    return tuple(
+        Reason(
+            ReasonKind.QUOTA,
+            f"The quota {pool.name} allows {pool.limit} {pool.unit}, but one {kind.name} takes "
+            f"{pool.weight(kind)}: none can be had.",
+            nearest=float(pool.weight(kind)),
+            subject=pool.name,
+        )
+        for pool, kind in too_small
+    )
+
+
+def more_supply_reasons(job: Job, offers: Sequence[Offer], search: Search) -> tuple[Reason, ...]:
     """Returns which quota, raised alone, would give a plan, and whether other batches would.
 
     Args:
         job: the job.
-        supplies: what can be had.
-        search: looks at all configurations of a supply under a batch rule.
+        offers: what can be had.
+        search: looks at all configurations of some offers under a batch rule.
     """
     reasons: list[Reason] = []
-    for index, supply in enumerate(supplies):
-        for market, offer in enumerate(supply.offers):
-            more = list(supply.offers)
-            more[market] = replace(offer, quota=offer.quota * _MORE_QUOTA)
-            wider = list(supplies)
-            wider[index] = replace(supply, offers=tuple(more))
-            found = search(wider, job.batch_rule)
-            rows = np.flatnonzero(found.feasible)
-            if rows.size:
-                position = found.configs.offers.index(more[market])
-                vms = (found.configs.count * (found.configs.offer == position)).sum(axis=1)
-                least = int(vms[rows].min())
-                reasons.append(
-                    Reason(
-                        ReasonKind.QUOTA,
-                        f"A quota of {least} x {offer.label} instead of {offer.quota} would do.",
-                        nearest=float(least),
-                        subject=offer.label,
-                    )
-                )
+    pools = (p for offer in offers for p in offer.pools if p.unit is QuotaUnit.VCPUS)
+    quotas = dict.fromkeys((*(_VmQuota(offer.label) for offer in offers), *pools))
+    for quota in quotas:
+        found = search([_widened(offer, quota) for offer in offers], job.batch_rule)
+        rows = np.flatnonzero(found.feasible)
+        if rows.size:
+            reasons.append(_quota_reason(found, rows, quota))
     if job.batch_rule is BatchRule.POWER_OF_TWO:
-        found = search(supplies, BatchRule.ANY)
+        found = search(offers, BatchRule.ANY)
         if len(found) and found.feasible.any():
             reasons.append(
                 Reason(ReasonKind.BATCH, "Local batches of any size would do: --batches any.")
             )
     return tuple(reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class _VmQuota:
+    """The quota in VMs of one type and market, over all zones that offer it."""
+
+    label: str
+
+
+def _widened(offer: Offer, quota: QuotaPool | _VmQuota) -> Offer:
+    """Returns the offer with one quota raised; a raised pool keeps its name."""
+
+    def raised(pool: QuotaPool) -> QuotaPool:
+        return replace(pool, limit=pool.limit * _MORE_QUOTA)
+
+    if isinstance(quota, QuotaPool):
+        pools = tuple(raised(pool) if pool == quota else pool for pool in offer.pools)
+        return replace(offer, pools=pools)
+    if offer.label != quota.label:
+        return offer
+    pools = tuple(raised(p) if p.unit is QuotaUnit.VMS else p for p in offer.pools)
+    return replace(offer, quota=offer.quota * _MORE_QUOTA, pools=pools)
+
+
+def _quota_reason(found: Candidates, rows: IntArray, quota: QuotaPool | _VmQuota) -> Reason:
+    """Returns how much of a quota the most modest feasible row uses."""
+    weights = [_units(offer, quota) for offer in found.configs.offers]
+    used = found.configs.count * np.array(weights)[found.configs.offer]
+    needed = int(used.sum(axis=1)[rows].min())
+    if isinstance(quota, QuotaPool):
+        message = f"A quota of {needed} vCPUs for {quota.name} instead of {quota.limit} would do."
+        return Reason(ReasonKind.QUOTA, message, nearest=float(needed), subject=quota.name)
+    message = f"A quota of {needed} x {quota.label} would do."
+    return Reason(ReasonKind.QUOTA, message, nearest=float(needed), subject=quota.label)
+
+
+def _units(offer: Offer, quota: QuotaPool | _VmQuota) -> int:
+    """Returns how much of a quota one VM of an offer takes; a raised pool keeps its name."""
+    if isinstance(quota, _VmQuota):
+        return int(offer.label == quota.label)
+    return sum(p.weight(offer.instance_type) for p in offer.pools if p.name == quota.name)

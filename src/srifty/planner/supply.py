@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from srifty.core.hardware import InstanceType
@@ -29,7 +29,7 @@ class BatchRange:
 
 @dataclass(frozen=True)
 class TypeSupply:
-    """All that can be had of one instance type.
+    """All that can be had of one instance type in one place.
 
     Attributes:
         instance_type: the VM shape.
@@ -44,7 +44,7 @@ class TypeSupply:
     @property
     def vms(self) -> int:
         """VMs that can be had in all markets together."""
-        return sum(offer.quota for offer in self.offers)
+        return sum(offer.most_vms for offer in self.offers)
 
     @property
     def workers(self) -> int:
@@ -63,7 +63,7 @@ def supplies_of(
     """
     by_type: dict[InstanceType, list[Offer]] = {}
     for offer in offers:
-        if offer.quota > 0 and offer.instance_type.gpu in ranges:
+        if offer.most_vms > 0 and offer.instance_type.gpu in ranges:
             by_type.setdefault(offer.instance_type, []).append(offer)
     return tuple(
         TypeSupply(
@@ -72,4 +72,80 @@ def supplies_of(
             ranges[kind.gpu],
         )
         for kind, own in by_type.items()
+    )
+
+
+def places_of(offers: Sequence[Offer], *, allow_cross_zone: bool) -> tuple[tuple[Offer, ...], ...]:
+    """Returns the offers of each place in which a job could run, none of them dominated.
+
+    A place is one zone, with the offers that hold for its whole region; where crossing zones is
+    allowed, also the whole region; or the machines that the user owns. A zone that another one
+    matches or beats in each price and quota is left out.
+
+    A reservation that ends too early is no use, and would stand before dearer VMs of its type. So
+    a place with reservations comes several times: with all of them, and without those that end by
+    each of their ends.
+    """
+    return tuple(
+        lasting
+        for place in _whole_places(offers, allow_cross_zone=allow_cross_zone)
+        for lasting in _by_lasting(place)
+    )
+
+
+def _by_lasting(place: tuple[Offer, ...]) -> Iterator[tuple[Offer, ...]]:
+    """Yields the offers of a place that outlast each end of a reservation, all of them first."""
+    ends_s = sorted({offer.ends_in_s for offer in place if offer.ends_in_s is not None})
+    for end_s in (0.0, *ends_s):
+        lasting = tuple(o for o in place if o.ends_in_s is None or o.ends_in_s > end_s)
+        if lasting:
+            yield lasting
+
+
+def _whole_places(
+    offers: Sequence[Offer], *, allow_cross_zone: bool
+) -> tuple[tuple[Offer, ...], ...]:
+    """Returns the offers of each place, reservations included however soon they end."""
+    regions: dict[str, list[Offer]] = {}
+    for offer in offers:
+        regions.setdefault(offer.location.region, []).append(offer)
+    places: list[tuple[Offer, ...]] = []
+    for own in regions.values():
+        zones = list(dict.fromkeys(o.location.zone for o in own if o.location.zone is not None))
+        if not zones:
+            places.append(tuple(own))
+            continue
+        candidates = [tuple(o for o in own if o.location.zone in (zone, None)) for zone in zones]
+        kept: list[tuple[Offer, ...]] = []
+        for index, place in enumerate(candidates):
+            others = kept + candidates[index + 1 :]
+            if not any(_dominates(other, place) for other in others):
+                kept.append(place)
+        places += kept
+        if allow_cross_zone and len(zones) > 1:
+            places.append(tuple(own))
+    return tuple(places)
+
+
+def _dominates(better: Sequence[Offer], worse: Sequence[Offer]) -> bool:
+    """Whether each offer of `worse` has a match of its own in `better`: no dearer, no scarcer."""
+    free = list(better)
+    for w in worse:
+        match = next((b for b in free if _matches(b, w)), None)
+        if match is None:
+            return False
+        free.remove(match)
+    return True
+
+
+def _matches(better: Offer, worse: Offer) -> bool:
+    """Whether an offer stands for another one of the same type and market, at no higher price."""
+    return (
+        better.instance_type == worse.instance_type
+        and better.market == worse.market
+        and better.usd_per_hour <= worse.usd_per_hour
+        and better.quota >= worse.quota
+        and better.pools == worse.pools
+        and better.ends_in_s == worse.ends_in_s
+        and better.billing == worse.billing
     )

@@ -1,16 +1,18 @@
 """From iterations to the whole job: time, money, and the chance that the limits hold.
 
     time = launch + set-up + N·t_iter + evaluations + checkpoints
-    cost = Σ count·price·max(60 s, billed time)          billed: from running to stop, per second
+    cost = Σ count·price·max(minimum, billed time) + N·(bytes that cross zones)·price
     Var(time) = N·σ_step² + N²·(σ_allocation² + σ_gpu² + σ_model²)
 
-Only the noise from step to step averages out over a job. Cost rises with time and with nothing
-else, so the limits hold together exactly when the time stays below the smaller of the deadline and
-what the budget pays for; quantiles are those of a normal.
+Billed is the time from running to stop, by the provider's rule (`BillingRule`). Only the noise from
+step to step averages out over a job. Cost rises with time and with nothing else, so the limits hold
+together exactly when the time stays below the smallest of the deadline, what the budget pays for,
+and the end of any reservation that is used; quantiles are those of a normal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +20,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from srifty.core.forecast import Distribution, IterationForecast, JobForecast
-from srifty.core.job import Job, Limits
+from srifty.core.job import Job
 from srifty.simulator.tables import ConfigTable, ForecastTable
+from srifty.simulator.transfers import schedule_profile
 
 FloatArray = NDArray[np.float64]
 
-_LEAST_BILLED_S = 60.0
 _S_PER_HOUR = 3600.0
 _QUANTILES = (0.5, 0.9, 0.95)
 
@@ -37,18 +39,37 @@ class JobTable:
         time_mean_s: (R,) expected seconds from the command to the end.
         time_std_s: (R,) standard deviation.
         usd_per_hour: (R,) price of an hour, extras included.
-        time_limit_s: (R,) the time within which both limits hold; below 0 where the budget does not
-            even pay for the least billed time.
+        least_billed_s: (R,) seconds that are billed at least.
+        fixed_usd: (R,) dollars that do not depend on the time: traffic between zones.
+        available_s: (R,) seconds until a reservation that is used ends; infinite without one.
+        time_limit_s: (R,) the time within which all limits hold; −inf where the budget does not
+            even pay for the least bill.
     """
 
     launch_s: float
     time_mean_s: FloatArray
     time_std_s: FloatArray
     usd_per_hour: FloatArray
+    least_billed_s: FloatArray
+    fixed_usd: FloatArray
+    available_s: FloatArray
     time_limit_s: FloatArray
 
     def __len__(self) -> int:
         return len(self.time_mean_s)
+
+    def take(self, rows: slice) -> JobTable:
+        """Returns the table of some rows."""
+        return JobTable(
+            self.launch_s,
+            self.time_mean_s[rows],
+            self.time_std_s[rows],
+            self.usd_per_hour[rows],
+            self.least_billed_s[rows],
+            self.fixed_usd[rows],
+            self.available_s[rows],
+            self.time_limit_s[rows],
+        )
 
     def time_quantile_s(self, probability: float) -> FloatArray:
         """Returns (R,) the time that is kept with the given probability."""
@@ -56,8 +77,8 @@ class JobTable:
 
     def cost_usd(self, time_s: FloatArray) -> FloatArray:
         """Returns (R,) the bill of a run of the given length, launch included in the length."""
-        billed_s = np.maximum(time_s - self.launch_s, _LEAST_BILLED_S)
-        return self.usd_per_hour * billed_s / _S_PER_HOUR
+        billed_s = np.maximum(time_s - self.launch_s, self.least_billed_s)
+        return self.fixed_usd + self.usd_per_hour * billed_s / _S_PER_HOUR
 
     @property
     def cost_mean_usd(self) -> FloatArray:
@@ -74,13 +95,7 @@ class JobTable:
 
     def forecast(self, row: int, iteration: IterationForecast) -> JobForecast:
         """Returns one row for people."""
-        one = JobTable(
-            self.launch_s,
-            self.time_mean_s[row : row + 1],
-            self.time_std_s[row : row + 1],
-            self.usd_per_hour[row : row + 1],
-            self.time_limit_s[row : row + 1],
-        )
+        one = self.take(slice(row, row + 1))
         times = [one.time_quantile_s(probability) for probability in _QUANTILES]
         costs = [one.cost_usd(time_s) for time_s in times]
         iteration_std_s = float(np.hypot(iteration.step_std_s, iteration.persistent_std_s))
@@ -96,6 +111,7 @@ class JobTable:
                 *(float(c[0]) for c in costs),
             ),
             success_probability=float(one.success_probability[0]),
+            traffic_usd=float(one.fixed_usd[0]),
         )
 
 
@@ -114,19 +130,56 @@ def forecast_jobs(job: Job, configs: ConfigTable, iterations: ForecastTable) -> 
         count * np.square(iterations.step_std_s) + np.square(count * iterations.persistent_std_s)
     )
     usd_per_hour = configs.usd_per_hour + job.extra_usd_per_hour
-    limit_s = time_limit_s(job.limits, launch_s, usd_per_hour)
-    return JobTable(launch_s, mean_s, std_s, usd_per_hour, limit_s)
+    least_billed_s = _least(configs, [o.billing.minimum_s for o in configs.offers], largest=True)
+    fixed_usd = count * cross_zone_usd(job, configs)
+    if job.limits.budget_usd is None:
+        affordable_s = np.full(len(configs), np.inf)
+    else:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            paid_s = (job.limits.budget_usd - fixed_usd) * _S_PER_HOUR / usd_per_hour
+        paid_s = np.where(usd_per_hour > 0, paid_s, np.where(fixed_usd > 0, paid_s, np.inf))
+        affordable_s = np.where(paid_s >= least_billed_s, launch_s + paid_s, -np.inf)
+    ends_s = [np.inf if o.ends_in_s is None else o.ends_in_s for o in configs.offers]
+    available_s = _least(configs, ends_s)
+    deadline_s = np.inf if job.limits.deadline_s is None else job.limits.deadline_s
+    limit_s = np.minimum(affordable_s, np.minimum(available_s, deadline_s))
+    return JobTable(
+        launch_s, mean_s, std_s, usd_per_hour, least_billed_s, fixed_usd, available_s, limit_s
+    )
 
 
-def time_limit_s(limits: Limits, launch_s: float, usd_per_hour: FloatArray) -> FloatArray:
-    """Returns (R,) the longest time that keeps the deadline and the budget; −inf if none does."""
-    deadline_s = np.inf if limits.deadline_s is None else limits.deadline_s
-    if limits.budget_usd is None:
-        return np.full(len(usd_per_hour), deadline_s)
-    with np.errstate(divide="ignore"):
-        paid_s = limits.budget_usd * _S_PER_HOUR / usd_per_hour
-    affordable_s = np.where(paid_s >= _LEAST_BILLED_S, launch_s + paid_s, -np.inf)
-    return np.minimum(deadline_s, affordable_s)
+def _least(
+    configs: ConfigTable, of_offers: Sequence[float], *, largest: bool = False
+) -> FloatArray:
+    """Returns (R,) the smallest (or largest) value among the offers that each row uses."""
+    values = np.array(of_offers, dtype=np.float64)[configs.offer]
+    if largest:
+        return np.where(configs.count > 0, values, -np.inf).max(axis=1)
+    return np.where(configs.count > 0, values, np.inf).min(axis=1)
+
+
+def cross_zone_usd(job: Job, configs: ConfigTable) -> FloatArray:
+    """Returns (R,) dollars that one iteration's bytes cost for crossing zones.
+
+    A ring that visits one zone after the other crosses as many borders as there are zones (none for
+    one zone); each rank sends `2 s (n−1) / n` bytes, so as much crosses each border. VMs that any
+    zone of the region has join one of the others'.
+    """
+    profile = schedule_profile(job)
+    if profile is None or profile.gradients is None:
+        return np.zeros(len(configs))
+    zones = [offer.location.zone for offer in configs.offers]
+    distinct = [zone for zone in dict.fromkeys(zones) if zone is not None]
+    if len(distinct) < 2:
+        return np.zeros(len(configs))
+    no_zone = len(distinct)
+    zone_of = np.array([no_zone if z is None else distinct.index(z) for z in zones])[configs.offer]
+    used = configs.count > 0
+    borders = np.stack([(used & (zone_of == z)).any(axis=1) for z in range(no_zone)]).sum(axis=0)
+    rate = _least(configs, [o.billing.cross_zone_usd_per_gb for o in configs.offers], largest=True)
+    n = np.maximum(configs.world_size, 1)
+    gigabytes = 2 * profile.gradients.total_bytes * (n - 1) / n / 1e9
+    return np.where(borders > 1, borders * gigabytes * rate, 0.0)
 
 
 def _normal(mean: float, std: float) -> Distribution:

@@ -75,6 +75,32 @@ class ConfigTable:
             self.accumulation[rows],
         )
 
+    @classmethod
+    def concatenate(cls, tables: Sequence[ConfigTable]) -> ConfigTable:
+        """Returns the rows of several tables in one."""
+        offers = tuple(dict.fromkeys(offer for table in tables for offer in table.offers))
+        position = {offer: index for index, offer in enumerate(offers)}
+        width = max((table.count.shape[1] for table in tables), default=1)
+
+        def padded(values: IntArray, fill: int) -> IntArray:
+            return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
+
+        def joined(parts: list[IntArray]) -> IntArray:
+            return np.concatenate(parts) if parts else np.zeros((0, width), dtype=np.int64)
+
+        moved = [
+            np.array([position[offer] for offer in table.offers] or [0])[table.offer]
+            for table in tables
+        ]
+        return ConfigTable(
+            offers,
+            joined([padded(values, 0) for values in moved]),
+            joined([padded(table.count, 0) for table in tables]),
+            joined([padded(table.samples_per_vm, 1) for table in tables]),
+            joined([padded(table.gpus_used, 1) for table in tables]),
+            joined([padded(table.accumulation, 1) for table in tables]),
+        )
+
     def config(self, row: int) -> ClusterConfig:
         """Returns one row as a cluster configuration."""
         return ClusterConfig(
@@ -90,6 +116,13 @@ class ConfigTable:
                 if self.count[row, g] > 0
             )
         )
+
+    def distinct(self) -> IntArray:
+        """Returns the rows that no earlier row equals, in ascending order."""
+        here = self.count > 0
+        columns = (self.offer, self.count, self.samples_per_vm, self.gpus_used, self.accumulation)
+        keys = np.concatenate([np.where(here, column, 0) for column in columns], axis=1)
+        return np.sort(np.unique(keys, axis=0, return_index=True)[1])
 
     @property
     def world_size(self) -> IntArray:
