@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srifty.errors import InputError, Problem
+from srifty.inputs import read_text
 
-_MOST_BYTES = 256 * 1024 * 1024
 _MOST_PROBLEMS = 20
 
 
@@ -28,24 +28,6 @@ class Row:
 
     line: int
     cells: Mapping[str, str]
-
-
-def read_text(path: Path, kind: str) -> str:
-    """Returns a file's text.
-
-    Raises:
-        InputError: there is no such file, it cannot be read, is too large, or is not UTF-8 text.
-    """
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InputError(f"is too large for a {kind}", str(path))
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"there is no such file; a {kind} was expected", str(path)) from None
-    except UnicodeDecodeError:
-        raise InputError(f"is not UTF-8 text; a {kind} was expected", str(path)) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
 
 
 def split_line(line: str) -> list[str] | None:

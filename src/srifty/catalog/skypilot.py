@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from srifty.catalog._table import read_text, split_line
+from srifty.catalog._table import split_line
 from srifty.catalog.gpu_names import is_known_gpu, our_gpu
 from srifty.catalog.price import Price
 from srifty.catalog.sanity import PriceReason, judge_price, parse_number
@@ -22,6 +22,7 @@ from srifty.catalog.store import TypeRow
 from srifty.core.hardware import InstanceType
 from srifty.core.offers import Market
 from srifty.errors import InputError
+from srifty.inputs import read_text
 
 _REQUIRED = (
     "InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "GpuInfo", "Price",

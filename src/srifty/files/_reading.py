@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -19,7 +18,6 @@ from pydantic_core import ErrorDetails
 
 from srifty.errors import InputError, Problem
 
-_MOST_BYTES = 64 * 1024 * 1024
 _MOST_COUNTED = 10**15
 
 # What an input value is cut to in a message: YAML's aliases can make a short file a huge value.
@@ -69,26 +67,6 @@ def _name(value: str) -> str:
 
 Count = Annotated[int, PlainValidator(read_count)]
 Name = Annotated[str, AfterValidator(_name)]
-
-
-def read_text(path: Path, kind: str) -> str:
-    """Returns a file's text.
-
-    Raises:
-        InputError: there is no such file, it is no file, too large, or not UTF-8 text.
-    """
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InputError(f"is too large for a {kind}", str(path))
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"there is no such file; a {kind} was expected", str(path)) from None
-    except UnicodeDecodeError:
-        raise InputError(f"is not UTF-8 text; a {kind} was expected", str(path)) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
-    except ValueError:  # pathlib's word for a NUL character in a name
-        raise InputError("is no file name", repr(str(path))) from None
 
 
 def problems_of(error: ValidationError) -> list[Problem]:

@@ -34,11 +34,11 @@ from srifty.files._reading import (
     problems_of,
     raise_problems,
     read_count,
-    read_text,
     shown,
 )
 from srifty.files._yaml import apply_change, load_yaml
 from srifty.files.profile_file import builtin_profiles, read_profile
+from srifty.inputs import read_text
 from srifty.units import MIB
 
 _KIND = "job file (JOB.yaml)"

@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import fmean
 
 from srifty.errors import InputError, Problem
-from srifty.files._reading import raise_problems, read_text
+from srifty.files._reading import raise_problems
+from srifty.inputs import read_text
 
 _KIND = "CSV file of latencies"
 _REQUIRED = ("workload", "gpu", "batch_size", "latency_s")

@@ -26,9 +26,9 @@ from srifty.files._reading import (
     Name,
     problems_of,
     raise_problems,
-    read_text,
     shown,
 )
+from srifty.inputs import read_text
 
 _KIND = "workload profile (PROFILE.json)"
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from srifty.core.job import BatchRule, Job
 from srifty.core.offers import Offer
-from srifty.core.plan import PlanResult, Reason, Verdict
+from srifty.core.plan import Marginal, PlanResult, Reason, Verdict
 from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
 from srifty.planner.front import knee_of, marginals_of, pareto_front
 from srifty.planner.hints import wider_space_hints
@@ -105,12 +105,13 @@ def plan(
         verdict = Verdict.INCOMPLETE if found.narrowings else Verdict.OPTIMAL
     elif len(found):
         verdict = Verdict.LIMITS_TOO_TIGHT
-        nearest = found.plan(_nearest_row(found))
+        row = _nearest_row(found)
+        nearest = found.plan(row)
         reasons = (
             *limit_reasons(job, found),
             *reservation_reasons(found),
             *memory_reasons(job, places),
-            *forecast_reasons(job, found, _nearest_row(found)),
+            *forecast_reasons(job, found, row),
             *more_supply_reasons(job, offers, search_offers),
         )
     else:
@@ -119,16 +120,20 @@ def plan(
             *no_configuration_reasons(job, places, missing),
             *out_of_quota_reasons(offers),
         )
+    marginals: tuple[Marginal, ...] = ()
+    warnings = [*search.warnings]
+    warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
+    if chosen is not None:
+        marginals = marginals_of(chosen, front_plans)
+        if not prefer:  # hints know of no preference
+            marginals += wider_space_hints(job, places, predictor, chosen)
+        warnings += [reason.message for reason in reservation_reasons(found, int(ranked[0]))]
     best = chosen or nearest
     used = [offer for place in places for supply in place for offer in supply.offers]
     shown = [group.offer for group in best.config.groups] if best else used
-    warnings = list(search.warnings)
-    warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
     if best is not None:
         warnings += plan_warnings(job, best, batch_ranges)
         warnings += [reason.message for reason in out_of_quota_reasons(offers)]
-    if chosen is not None:
-        warnings += [reason.message for reason in reservation_reasons(found, int(ranked[0]))]
     narrowings = tuple(f"The search space was narrowed: {words}." for words in found.narrowings)
     return PlanResult(
         verdict=verdict,
@@ -136,11 +141,7 @@ def plan(
         ranking=found.plans(ranked[:top]),
         front=front_plans,
         knee=knee_of(found.jobs.time_mean_s[front], found.jobs.cost_mean_usd[front]),
-        marginals=(
-            marginals_of(chosen, front_plans) + wider_space_hints(job, places, predictor, chosen)
-            if chosen is not None
-            else ()
-        ),
+        marginals=marginals,
         nearest=nearest,
         reasons=reasons,
         warnings=tuple(warnings),
