@@ -15,7 +15,7 @@ check: $(VENV)/installed-dev
 	scripts/check
 
 bench: $(VENV)/installed-dev
-	$(BIN)/python benchmarks/planner_speed.py
+	$(BIN)/python -m benchmarks.planner_speed
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
