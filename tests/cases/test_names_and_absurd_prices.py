@@ -57,7 +57,8 @@ def test_an_absurd_price_of_the_own_catalog_is_not_used(tmp_path):
     assert outcome.code == 0
     document = json.loads(outcome.out)
     assert {group["market"] for group in document["plan"]["groups"]} == {"on-demand"}
-    assert any("cannot be right" in warning for warning in document["warnings"])
+    (warning,) = [w for w in document["warnings"] if "cannot be right" in w]
+    assert "offers.prices" in warning
 
 
 def test_a_plain_date_ends_a_reservation_and_its_end_is_among_the_limits(tmp_path):
@@ -84,3 +85,10 @@ def test_machines_priced_without_their_gpus_are_not_imported(tmp_path):
     path.write_text(header + row)
     outcome = srifty("catalog", "import", str(path), "--cloud", "gcp", "--json")
     assert "machine alone" in outcome.out + outcome.err
+
+
+def test_a_pool_of_another_cloud_is_not_known(tmp_path):
+    offers = {"cloud": "gcp", "region": "us-central1", "quota": {"g2-standard-4": 2}}
+    outcome = plan(tmp_path, **offers, vcpu_quota={"spot G": 0})
+    assert outcome.code == 2
+    assert "gcp has no such pool that Srifty knows (none; give numbers of VMs)" in outcome.err

@@ -112,7 +112,8 @@ class _Resolver:
     def check_names(self) -> None:
         """Notes pools and zones that no type of the cloud and region knows."""
         request = self._request
-        pools = sorted({k.quota_pool for k in self._known.values() if k.quota_pool is not None})
+        own = [kind for kind in self._known.values() if kind.cloud == request.cloud]
+        pools = sorted({kind.quota_pool for kind in own if kind.quota_pool is not None})
         self._problems += [
             Problem(
                 "offers.vcpu_quota",
@@ -187,9 +188,13 @@ class _Resolver:
         )
 
     def _add_market(self, kind: InstanceType, market: Market, vms: int | None) -> bool:
-        """Adds the offers of a type in one market, one a zone; returns whether it has a price."""
+        """Adds the offers of a type in one market, one a zone; returns whether it has a price.
+
+        Prices that cannot be right are no offers; they are named by themselves.
+        """
         request = self._request
-        quotes = self._believable(kind, market, self._quotes_in_zones(kind.name, market))
+        known = self._quotes_in_zones(kind.name, market)
+        quotes = self._believable(kind, market, known)
         quota = _NO_VM_QUOTA if vms is None else vms
         pools = [
             QuotaPool(str(entry), entry.vcpus)
@@ -221,7 +226,7 @@ class _Resolver:
             )
             for quote in quotes
         ]
-        return bool(quotes)
+        return bool(known)
 
     def _believable(
         self, kind: InstanceType, market: Market, quotes: tuple[Quote, ...]
@@ -238,7 +243,8 @@ class _Resolver:
                 Problem(
                     f"offers.quota.{kind.name}",
                     f"its {market} price in {place} cannot be right ({quote.usd_per_hour:g} USD "
-                    f"per hour, {quote.source}: {judged}): not used",
+                    f"per hour, {quote.source}: {judged}): not used; state the right one under "
+                    "offers.prices",
                 )
             )
         return tuple(kept)

@@ -24,8 +24,6 @@ _DEFAULT_STEP_STD = 0.02
 _DEFAULT_SPATIAL_STD = 0.02
 # A 90 % interval of a normal is ±1.645 standard deviations.
 _STD_PER_INTERVAL_90 = 1 / 1.645
-
-
 # Half width of the 90 % interval of estimated latencies that state none.
 _ESTIMATED_INTERVAL = 0.3
 # More samples in so much less time is a mistake rather than noise.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -28,8 +27,6 @@ from srifty.planner.reasons import (
 from srifty.planner.space import SpaceRule
 from srifty.planner.supply import BatchRange, TypeSupply, places_of, supplies_of
 from srifty.simulator.predictor import Predictor
-
-MethodName = Literal["exhaustive"]
 
 # Odds below which two hopeless plans are told apart by how far they miss, not by their odds: there,
 # the plan with the widest spread would win.
@@ -64,8 +61,8 @@ def plan(
 ) -> PlanResult:
     """Returns the best plan for a job, or why there is none.
 
-    Accumulation is a last resort: configurations with several passes per iteration are looked at
-    only where none with one pass meets the limits.
+    Configurations with several passes per iteration (accumulation) are looked at only where none
+    with one pass meets the limits, unless the job lets them compete.
 
     Args:
         job: what is trained, and within which limits.
@@ -82,14 +79,11 @@ def plan(
     if prefer:
         offers = [offer for offer in offers if offer.instance_type.name in prefer]
     places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
-    missing = sorted(
-        {o.instance_type.gpu for o in offers if o.instance_type.gpu not in batch_ranges}
-    )
 
     def search_offers(wider: Sequence[Offer], batch_rule: BatchRule) -> Candidates:
         """Returns the configurations of other offers or another rule, to find what would help."""
         wider_places = _places(wider, batch_ranges, allow_cross_zone=allow_cross_zone)
-        rule = SpaceRule(batch_rule)
+        rule = SpaceRule(batch_rule, accumulate=job.accumulate)
         return evaluate(job, wider_places, predictor, rule, most_rows=_HINT_ROWS)
 
     search = _search(job, places, predictor, progress)
@@ -98,13 +92,22 @@ def plan(
     front = np.flatnonzero(found.available)
     front = front[pareto_front(found.jobs.time_mean_s[front], found.jobs.cost_mean_usd[front])]
     front_plans = found.plans(front)
-    chosen = found.plan(int(ranked[0])) if ranked.size else None
-    nearest = None
+    missing = sorted(
+        {o.instance_type.gpu for o in offers if o.instance_type.gpu not in batch_ranges}
+    )
+    warnings = [*search.warnings]
+    warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
+    chosen = nearest = None
+    marginals: tuple[Marginal, ...] = ()
     reasons: tuple[Reason, ...] = ()
-    if chosen is not None:
-        verdict = Verdict.INCOMPLETE if found.narrowings else Verdict.OPTIMAL
+    if ranked.size:
+        row = int(ranked[0])
+        chosen = found.plan(row)
+        marginals = marginals_of(chosen, front_plans)
+        if not prefer:  # hints know of no preference
+            marginals += wider_space_hints(job, places, predictor, chosen)
+        warnings += [reason.message for reason in reservation_reasons(found, row)]
     elif len(found):
-        verdict = Verdict.LIMITS_TOO_TIGHT
         row = _nearest_row(found)
         nearest = found.plan(row)
         reasons = (
@@ -115,28 +118,19 @@ def plan(
             *more_supply_reasons(job, offers, search_offers),
         )
     else:
-        verdict = Verdict.NO_CONFIGURATION
         reasons = (
             *no_configuration_reasons(job, places, missing),
             *out_of_quota_reasons(offers),
         )
-    marginals: tuple[Marginal, ...] = ()
-    warnings = [*search.warnings]
-    warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
-    if chosen is not None:
-        marginals = marginals_of(chosen, front_plans)
-        if not prefer:  # hints know of no preference
-            marginals += wider_space_hints(job, places, predictor, chosen)
-        warnings += [reason.message for reason in reservation_reasons(found, int(ranked[0]))]
     best = chosen or nearest
-    used = [offer for place in places for supply in place for offer in supply.offers]
-    shown = [group.offer for group in best.config.groups] if best else used
+    shown = [offer for place in places for supply in place for offer in supply.offers]
     if best is not None:
+        shown = [group.offer for group in best.config.groups]
         warnings += plan_warnings(job, best, batch_ranges)
         warnings += [reason.message for reason in out_of_quota_reasons(offers)]
     narrowings = tuple(f"The search space was narrowed: {words}." for words in found.narrowings)
     return PlanResult(
-        verdict=verdict,
+        verdict=_verdict(found, feasible=chosen is not None),
         plan=chosen,
         ranking=found.plans(ranked[:top]),
         front=front_plans,
@@ -152,6 +146,12 @@ def plan(
         proved_optimal=chosen is not None and not found.narrowings,
         seconds=time.perf_counter() - began,
     )
+
+
+def _verdict(found: Candidates, *, feasible: bool) -> Verdict:
+    if feasible:
+        return Verdict.INCOMPLETE if found.narrowings else Verdict.OPTIMAL
+    return Verdict.LIMITS_TOO_TIGHT if len(found) else Verdict.NO_CONFIGURATION
 
 
 def _places(
