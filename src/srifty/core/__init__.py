@@ -1,6 +1,6 @@
 """The vocabulary: frozen values that check themselves when made. No I/O, no third-party import."""
 
-from srifty.core.allreduce import AllreduceSample
+from srifty.core.allreduce import AllreduceSample, Collective, CurveKey
 from srifty.core.cluster import ClusterConfig, VmGroup
 from srifty.core.forecast import Distribution, IterationForecast, JobForecast
 from srifty.core.hardware import GpuModel, InstanceType
@@ -31,6 +31,8 @@ __all__ = [
     "BatchLatency",
     "BatchRule",
     "ClusterConfig",
+    "Collective",
+    "CurveKey",
     "Distribution",
     "GpuModel",
     "Gradient",

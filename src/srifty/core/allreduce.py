@@ -1,26 +1,67 @@
-"""Measured allreduce samples."""
+"""Measured collectives: what was sent, where, with what, and how long it took."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
 
 from srifty.core._checks import MOST_BYTES, require, require_count, require_positive
 
 
+class Collective(StrEnum):
+    """The collectives that logs hold; only allreduce samples forecast an allreduce."""
+
+    ALL_REDUCE = "all_reduce"
+    ALL_GATHER = "all_gather"
+    REDUCE_SCATTER = "reduce_scatter"
+
+    def bus_factor(self, world_size: int) -> float:
+        """Returns bus bytes per message byte: `2(n−1)/n` for an allreduce, else `(n−1)/n`.
+
+        The message is what all ranks together hold of it, as nccl-tests counts (its PERFORMANCE
+        page): the whole buffer, not the part of one rank.
+        """
+        ring = (world_size - 1) / world_size
+        return 2 * ring if self is Collective.ALL_REDUCE else ring
+
+
+class CurveKey(NamedTuple):
+    """What the samples of one curve have in common; curves are never averaged with each other."""
+
+    collective: Collective
+    instance_type: str
+    config: str
+    transport: str
+    library_version: str
+
+
 @dataclass(frozen=True, slots=True)
 class AllreduceSample:
-    """One measured allreduce; bandwidths are derived, never stored.
+    """One measured collective; bandwidths are derived, never stored.
 
     Attributes:
         instance_type: the VM shape it ran on.
         vms: number of VMs.
         world_size: number of ranks (GPUs).
-        size_bytes: bytes that each rank contributed.
-        time_s: seconds that one allreduce took.
-        cloud: the provider.
-        transport: `tcp`, `efa`, `nvlink`, ...; empty where unknown.
-        library_version: NCCL's version; empty where unknown.
+        size_bytes: bytes of the message (for an allreduce: what each rank contributed).
+        time_s: seconds that one operation took.
+        cloud: the provider; empty where unknown, like every text below.
+        transport: `tcp`, `efa`, `nvlink`, ...
+        library_version: NCCL's (or gloo's) version.
         source: where the figure comes from.
+        collective: which collective it was.
+        gpu: the GPU model as the log or file names it.
+        region: the cloud region.
+        zone: the zone in it.
+        config: settings that make it an environment of its own, `NCCL_ALGO=Ring`, ...
+        run: tells repeats apart; with the source it names an allocation where that is known.
+        dtype: element type.
+        in_place: whether the buffers were the same on both sides.
+        concurrent: how many transfers ran at the same time, this one included.
+        placement_group: whether the VMs shared one; None where unknown.
+        measured_at: when, with a time zone; None where unknown.
     """
 
     instance_type: str
@@ -32,15 +73,31 @@ class AllreduceSample:
     transport: str = ""
     library_version: str = ""
     source: str = ""
+    collective: Collective = Collective.ALL_REDUCE
+    gpu: str = ""
+    region: str = ""
+    zone: str = ""
+    config: str = ""
+    run: str = ""
+    dtype: str = ""
+    in_place: bool = False
+    concurrent: int = 1
+    placement_group: bool | None = None
+    measured_at: datetime | None = None
 
     def __post_init__(self) -> None:
         require_count("vms", self.vms)
         require_count("world_size", self.world_size, least=2)
         require_count("size_bytes", self.size_bytes, most=MOST_BYTES)
         require_positive("time_s", self.time_s)
+        require_count("concurrent", self.concurrent, most=1024)
         require(
             self.vms <= self.world_size,
             f"{self.vms} VMs cannot hold only {self.world_size} ranks",
+        )
+        require(
+            self.measured_at is None or self.measured_at.tzinfo is not None,
+            "measured_at must carry a time zone",
         )
 
     @property
@@ -50,6 +107,16 @@ class AllreduceSample:
 
     @property
     def bus_bytes_per_s(self) -> float:
-        """Bus bandwidth `2 s (n-1) / (n t)` in bytes per second."""
-        n = self.world_size
-        return 2 * self.size_bytes * (n - 1) / (n * self.time_s)
+        """Bus bandwidth in bytes per second; `2 s (n-1) / (n t)` for an allreduce."""
+        return self.algorithm_bytes_per_s * self.collective.bus_factor(self.world_size)
+
+    @property
+    def curve(self) -> CurveKey:
+        """The curve it belongs to."""
+        return CurveKey(
+            self.collective,
+            self.instance_type,
+            self.config,
+            self.transport,
+            self.library_version,
+        )

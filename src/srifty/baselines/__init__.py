@@ -1,0 +1,1 @@
+"""What others would have forecast: the baselines, behind the same signatures as the simulator."""
