@@ -100,8 +100,7 @@ def load_blend(path: Path, *, fingerprint: str, types: Mapping[str, InstanceType
             # XGBoost is needed, and imported, only where the recipe uses trees.
             from srifty.allreduce.boosted import Boosted
 
-            codes: dict[str, dict[str, int]] = header["trees"]
-            trees = Boosted.restored(types, codes, raw)
+            trees = Boosted.restored(types, dict(header["trees"] or {}), raw)
         return Blend(types).restore(atlas, recipe, trees)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError):
         return None

@@ -9,7 +9,6 @@ small messages along one since 2.4. The fit minimises the relative error; no coe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +37,8 @@ class Trend:
         """Returns the non-negative trend of least relative error."""
         time_s = np.exp(points.log_time)
         design = _design(points.world_size, points.vms, points.size_bytes)
-        result: Any = optimize.nnls(design / time_s[:, None], np.ones(len(time_s)))
-        return cls(tuple(float(value) for value in result[0]))
+        found = optimize.nnls(design / time_s[:, None], np.ones(len(time_s)))[0]  # pyright: ignore[reportUnknownVariableType]
+        return cls(tuple(np.asarray(found, dtype=np.float64).tolist()))
 
     def log_time(
         self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray
