@@ -242,14 +242,26 @@ _AGREEMENT = 0.05  # neighbours within 10 % of each other agree as well as repea
 
 
 def learnable(samples: Sequence[AllreduceSample]) -> list[AllreduceSample]:
-    """Returns the allreduces that models learn from: out of place where a world has both."""
+    """Returns the allreduces that models learn from.
+
+    A log prints every size out of place and in place; the latter is left out there, since each
+    measurement would count twice.
+    """
     reduces = [s for s in samples if s.collective is Collective.ALL_REDUCE]
-    out_of_place = {_world(s) for s in reduces if not s.in_place}
-    return [s for s in reduces if not s.in_place or _world(s) not in out_of_place]
+    out_of_place = {_measurement(s) for s in reduces if not s.in_place}
+    return [s for s in reduces if not s.in_place or _measurement(s) not in out_of_place]
 
 
-def _world(sample: AllreduceSample) -> Hashable:
-    return (sample.curve, sample.world_size, sample.vms, sample.size_bytes, sample.concurrent)
+def _measurement(sample: AllreduceSample) -> Hashable:
+    return (
+        sample.curve,
+        sample.source,
+        sample.run,
+        sample.world_size,
+        sample.vms,
+        sample.size_bytes,
+        sample.concurrent,
+    )
 
 
 def _place(sample: AllreduceSample) -> Place:
