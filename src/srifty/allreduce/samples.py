@@ -73,9 +73,7 @@ def builtin_samples() -> tuple[AllreduceSample, ...]:
     return _whole_or_error(parse_samples(text, name), name)
 
 
-def parse_samples(
-    text: str, source: str, given: Mapping[str, str] | None = None
-) -> ParsedCsv:
+def parse_samples(text: str, source: str, given: Mapping[str, str] | None = None) -> ParsedCsv:
     r"""Returns the good and the bad rows of a CSV text.
 
     Columns: `instance_type, nodes, world_size, size_bytes, time_us` and, where known, the others of
