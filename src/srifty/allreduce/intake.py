@@ -1,0 +1,278 @@
+"""From the bytes of a file to samples: which kind of file it is, and what the user adds to it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeVar
+
+from srifty.allreduce.logs import ParsedLog, read_log
+from srifty.allreduce.records import SourceFile
+from srifty.allreduce.samples import CSV_KIND, DroppedRow, in_utc, parse_samples
+from srifty.allreduce.store import UNNAMED
+from srifty.core.allreduce import AllreduceSample, Collective
+from srifty.errors import InputError
+from srifty.inputs import decode_text
+
+KIND = "nccl-tests log or CSV file"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# Files of other kinds that people pass by mistake, by their first bytes.
+_OTHER_KINDS = {
+    b"SQLite format 3\x00": "is a database; a store is named with --db, and read by export",
+    b"\x1f\x8b": "is compressed; unpack it first",
+    b"PK\x03\x04": "is compressed; unpack it first",
+    b"BZh": "is compressed; unpack it first",
+    b"\xfd7zXZ\x00": "is compressed; unpack it first",
+    b"\x28\xb5\x2f\xfd": "is compressed; unpack it first",
+}
+_LOOKED_AT_BYTES = 4096
+_MOST_LINES_NAMED = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What the user says about a file; empty or None where the file is to say it.
+
+    Attributes:
+        instance_type: the VM shape.
+        cloud: the provider.
+        region: the region.
+        zone: the zone in it.
+        world_size: number of ranks.
+        vms: number of VMs.
+        transport: `efa`, `tcp-socket`, ...
+        config: settings that make it an environment of its own.
+        placement_group: whether the VMs shared one.
+        measured_at: when, with a time zone.
+        collective: take nothing but this collective.
+        other_reductions: take products, maxima, ... besides sums.
+    """
+
+    instance_type: str = ""
+    cloud: str = ""
+    region: str = ""
+    zone: str = ""
+    world_size: int | None = None
+    vms: int | None = None
+    transport: str = ""
+    config: str = ""
+    placement_group: bool | None = None
+    measured_at: datetime | None = None
+    collective: Collective | None = None
+    other_reductions: bool = False
+
+    def cells(self) -> dict[str, str]:
+        """Returns what was said about each row, by the column of a CSV file."""
+        texts = {
+            "instance_type": self.instance_type,
+            "cloud": self.cloud,
+            "region": self.region,
+            "zone": self.zone,
+            "world_size": "" if self.world_size is None else str(self.world_size),
+            "nodes": "" if self.vms is None else str(self.vms),
+            "transport": self.transport,
+            "config": self.config,
+            "placement_group": "" if self.placement_group is None else f"{self.placement_group:d}",
+            "measured_at": "" if self.measured_at is None else in_utc(self.measured_at).isoformat(),
+        }
+        return {name: text for name, text in texts.items() if text}
+
+    def all(self) -> dict[str, str]:
+        """Returns all that was said, which is a part of what makes two imports the same."""
+        more = {"as": str(self.collective)} if self.collective else {}
+        if self.other_reductions:
+            more["other_reductions"] = "1"
+        return self.cells() | more
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What was taken from a file.
+
+    Attributes:
+        file: the file, for the store.
+        samples: what it gave.
+        dropped: the rows that were not taken.
+        world_size: ranks of all samples; None where they differ or it is not known.
+        world_size_from: where that is from; empty where there is nothing to say.
+        vms: VMs of all samples; None where they differ or are not known.
+        gpus_per_vm: GPUs of each VM; None where they differ or are not known.
+        gpu: GPU model; empty where samples differ or it is not known, like the texts below.
+        library_version: the library's version.
+        transport: how the bytes went.
+        collectives: the collectives of the samples.
+        complete: whether the log was written to its end; None for a CSV file.
+        warnings: what to mind; full sentences.
+    """
+
+    file: SourceFile
+    samples: tuple[AllreduceSample, ...]
+    dropped: tuple[DroppedRow, ...]
+    world_size: int | None
+    world_size_from: str
+    vms: int | None
+    gpus_per_vm: int | None
+    gpu: str
+    library_version: str
+    transport: str
+    collectives: tuple[Collective, ...]
+    complete: bool | None
+    warnings: tuple[str, ...]
+
+
+def take_in(data: bytes, name: str, answers: Answers) -> Intake:
+    """Returns the samples of a log or of a CSV file, told apart by their content.
+
+    Args:
+        data: what the file holds.
+        name: what it is called.
+        answers: what the user says about it.
+
+    Raises:
+        InputError: it is neither, or contradicts the answers as a whole.
+    """
+    _refuse_other_kinds(data, name)
+    digest = hashlib.sha256(data).hexdigest()
+    file = SourceFile(name, digest, answers.all())
+    # The digest, not the name: a copy of a file is the same measurement.
+    source = f"sha256:{digest[:16]}"
+    found = _from_csv if _is_csv(data) else _from_log
+    intake = found(data, file, answers)
+    samples = tuple(
+        sample if sample.source else replace(sample, source=source) for sample in intake.samples
+    )
+    return replace(intake, samples=samples)
+
+
+def grouped(dropped: Sequence[DroppedRow]) -> list[str]:
+    """Returns the reasons, the most frequent first, each with how often and on which lines."""
+    lines: dict[str, list[int]] = {}
+    for row in dropped:
+        lines.setdefault(row.reason, []).append(row.line)
+    words: list[str] = []
+    for reason, found in sorted(lines.items(), key=lambda item: -len(item[1])):
+        named = ", ".join(map(str, found[:_MOST_LINES_NAMED]))
+        more = ", ..." if len(found) > _MOST_LINES_NAMED else ""
+        count = f"{len(found):,} x " if len(found) > 1 else ""
+        words.append(f"{count}{reason} (line{'s' if len(found) > 1 else ''} {named}{more})")
+    return words
+
+
+def _refuse_other_kinds(data: bytes, name: str) -> None:
+    if not data.strip():
+        raise InputError(f"is empty; a {KIND} was expected", name)
+    for start, words in _OTHER_KINDS.items():
+        if data.startswith(start):
+            raise InputError(words, name)
+    if b"\x00" in data[:_LOOKED_AT_BYTES] and not _looks_like_utf16(data[:_LOOKED_AT_BYTES]):
+        raise InputError(f"is a binary file; a {KIND} was expected", name)
+
+
+def _looks_like_utf16(start: bytes) -> bool:
+    """Returns whether every other byte is empty, as in Latin text of two bytes a letter."""
+    half = len(start) // 2
+    counts = Counter(start[0::2])[0], Counter(start[1::2])[0]
+    return start.startswith(_UTF16_MARKS) or max(counts) > 0.8 * half > min(counts)
+
+
+def _is_csv(data: bytes) -> bool:
+    first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    return b"size_bytes" in first and (b"instance_type" in first or b"time_us" in first)
+
+
+def _from_csv(data: bytes, file: SourceFile, answers: Answers) -> Intake:
+    text = decode_text(data, CSV_KIND, file.name)
+    parsed = parse_samples(text, file.name, answers.cells())
+    samples = tuple(s for s in parsed.samples if answers.collective in (None, s.collective))
+    others = Counter(s.collective for s in parsed.samples) - Counter(s.collective for s in samples)
+    warnings = [
+        f"{count:,} rows of {other} were left out: --as {answers.collective} was given."
+        for other, count in others.items()
+    ]
+    world_size = _only([s.world_size for s in samples])
+    vms = _only([s.vms for s in samples])
+    return Intake(
+        file=file,
+        samples=samples,
+        dropped=parsed.dropped,
+        world_size=world_size,
+        world_size_from="--world-size" if answers.world_size else "column world_size",
+        vms=vms,
+        gpus_per_vm=_only([s.world_size // s.vms for s in samples]),
+        gpu=_only([s.gpu for s in samples]) or "",
+        library_version=_only([s.library_version for s in samples]) or "",
+        transport=_only([s.transport for s in samples]) or "",
+        collectives=_distinct(samples),
+        complete=None,
+        warnings=tuple(warnings),
+    )
+
+
+def _from_log(data: bytes, file: SourceFile, answers: Answers) -> Intake:
+    log = read_log(
+        data,
+        name=file.name,
+        world_size=answers.world_size,
+        vms=answers.vms,
+        other_reductions=answers.other_reductions,
+    )
+    kind = answers.instance_type or _label(log)
+    samples = log.samples(
+        instance_type=kind,
+        cloud=answers.cloud,
+        region=answers.region,
+        zone=answers.zone,
+        transport=answers.transport or None,
+        config=answers.config or None,
+        measured_at=answers.measured_at,
+        placement_group=answers.placement_group,
+    )
+    dropped = [DroppedRow(row.line, row.reason) for row in log.dropped]
+    if answers.collective is not None:
+        dropped += [
+            DroppedRow(row.line, f"is {row.collective}, but --as {answers.collective} was given")
+            for row in log.rows
+            if row.collective != answers.collective
+        ]
+        samples = tuple(s for s in samples if s.collective == answers.collective)
+    warnings = list(log.warnings)
+    if not answers.instance_type and samples:
+        warnings.append(
+            f"It does not say on which instance type it ran: it is kept as {kind}, which no plan "
+            "uses. Import it again with --instance-type."
+        )
+    return Intake(
+        file=file,
+        samples=tuple(replace(sample, source="") for sample in samples),
+        dropped=tuple(sorted(dropped, key=lambda row: row.line)),
+        world_size=log.world_size,
+        world_size_from=log.world_size_from,
+        vms=log.vms,
+        gpus_per_vm=log.gpus_per_vm,
+        gpu=log.gpu,
+        library_version=log.library_version,
+        transport=answers.transport or log.transport,
+        collectives=_distinct(samples),
+        complete=log.complete,
+        warnings=tuple(warnings),
+    )
+
+
+def _label(log: ParsedLog) -> str:
+    """Returns what a log without an instance type is kept under: `unnamed-8xA100-SXM4-40GB`."""
+    gpu = "-".join(log.gpu.removeprefix("NVIDIA").split()) or "GPU"
+    return f"{UNNAMED}{log.gpus_per_vm}x{gpu}" if log.gpus_per_vm else f"{UNNAMED}{gpu}"
+
+
+def _distinct(samples: Sequence[AllreduceSample]) -> tuple[Collective, ...]:
+    return tuple(sorted({sample.collective for sample in samples}))
+
+
+_T = TypeVar("_T")
+
+
+def _only(values: Sequence[_T]) -> _T | None:
+    return values[0] if len(set(values)) == 1 else None
