@@ -179,19 +179,14 @@ def _looks_like_utf16(start: bytes) -> bool:
 
 
 def _is_csv(data: bytes) -> bool:
-    first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    first = data.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
     return b"size_bytes" in first and (b"instance_type" in first or b"time_us" in first)
 
 
 def _from_csv(data: bytes, file: SourceFile, answers: Answers) -> Intake:
     text = decode_text(data, CSV_KIND, file.name)
-    parsed = parse_samples(text, file.name, answers.cells())
-    samples = tuple(s for s in parsed.samples if answers.collective in (None, s.collective))
-    others = Counter(s.collective for s in parsed.samples) - Counter(s.collective for s in samples)
-    warnings = [
-        f"{count:,} rows of {other} were left out: --as {answers.collective} was given."
-        for other, count in others.items()
-    ]
+    parsed = parse_samples(text, file.name, answers.cells(), only=answers.collective)
+    samples = parsed.samples
     world_size = _only([s.world_size for s in samples])
     vms = _only([s.vms for s in samples])
     return Intake(
@@ -207,7 +202,7 @@ def _from_csv(data: bytes, file: SourceFile, answers: Answers) -> Intake:
         transport=_only([s.transport for s in samples]) or "",
         collectives=_distinct(samples),
         complete=None,
-        warnings=tuple(warnings),
+        warnings=(),
     )
 
 
@@ -233,7 +228,7 @@ def _from_log(data: bytes, file: SourceFile, answers: Answers) -> Intake:
     dropped = [DroppedRow(row.line, row.reason) for row in log.dropped]
     if answers.collective is not None:
         dropped += [
-            DroppedRow(row.line, f"is {row.collective}, but --as {answers.collective} was given")
+            DroppedRow(row.line, f"is {row.collective}, but {answers.collective} was asked for")
             for row in log.rows
             if row.collective != answers.collective
         ]
