@@ -44,7 +44,7 @@ def log_text(
     redop = "sum" if collective == "all_reduce" else "none"
     lines += [
         "#",
-        f"# {collective}_perf",
+        f"# Collective test starting: {collective}_perf",
         f"#{'out-of-place':>68}{'in-place':>34}",
         f"#{'size':>11}  {'count':>12}      type   redop    root{_HALF}{_HALF}",
         f"#{'(B)':>11}  {'(elements)':>12}{_UNITS:>44}{_UNITS}",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
+from srifty.allreduce._database import SQLITE_MAGIC
 from srifty.allreduce.logs import ParsedLog, read_log
 from srifty.allreduce.records import SourceFile
 from srifty.allreduce.samples import CSV_KIND, DroppedRow, in_utc, parse_samples
@@ -18,17 +18,6 @@ from srifty.errors import InputError
 from srifty.inputs import decode_text
 
 KIND = "nccl-tests log or CSV file"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-# Files of other kinds that people pass by mistake, by their first bytes.
-_OTHER_KINDS = {
-    b"SQLite format 3\x00": "is a database; a store is named with --db, and read by export",
-    b"\x1f\x8b": "is compressed; unpack it first",
-    b"PK\x03\x04": "is compressed; unpack it first",
-    b"BZh": "is compressed; unpack it first",
-    b"\xfd7zXZ\x00": "is compressed; unpack it first",
-    b"\x28\xb5\x2f\xfd": "is compressed; unpack it first",
-}
-_LOOKED_AT_BYTES = 4096
 _MOST_LINES_NAMED = 6
 
 
@@ -98,6 +87,7 @@ class Intake:
         dropped: the rows that were not taken.
         world_size: ranks of all samples; None where they differ or it is not known.
         world_size_from: where that is from; empty where there is nothing to say.
+        world_size_range: least and largest that the log allows, where it does not settle it.
         vms: VMs of all samples; None where they differ or are not known.
         gpus_per_vm: GPUs of each VM; None where they differ or are not known.
         gpu: GPU model; empty where samples differ or it is not known, like the texts below.
@@ -113,6 +103,7 @@ class Intake:
     dropped: tuple[DroppedRow, ...]
     world_size: int | None
     world_size_from: str
+    world_size_range: tuple[int, int] | None
     vms: int | None
     gpus_per_vm: int | None
     gpu: str
@@ -134,17 +125,15 @@ def take_in(data: bytes, name: str, answers: Answers) -> Intake:
     Raises:
         InputError: it is neither, or contradicts the answers as a whole.
     """
-    _refuse_other_kinds(data, name)
+    if not data.strip():
+        raise InputError(f"is empty; a {KIND} was expected", name)
+    if data.startswith(SQLITE_MAGIC):
+        raise InputError("is a database; a store is named with --db, and read by export", name)
     digest = hashlib.sha256(data).hexdigest()
     file = SourceFile(name, digest, answers.all())
     # The digest, not the name: a copy of a file is the same measurement.
     source = f"sha256:{digest[:16]}"
-    found = _from_csv if _is_csv(data) else _from_log
-    intake = found(data, file, answers)
-    samples = tuple(
-        sample if sample.source else replace(sample, source=source) for sample in intake.samples
-    )
-    return replace(intake, samples=samples)
+    return (_from_csv if _is_csv(data) else _from_log)(data, file, source, answers)
 
 
 def grouped(dropped: Sequence[DroppedRow]) -> list[str]:
@@ -161,32 +150,15 @@ def grouped(dropped: Sequence[DroppedRow]) -> list[str]:
     return words
 
 
-def _refuse_other_kinds(data: bytes, name: str) -> None:
-    if not data.strip():
-        raise InputError(f"is empty; a {KIND} was expected", name)
-    for start, words in _OTHER_KINDS.items():
-        if data.startswith(start):
-            raise InputError(words, name)
-    if b"\x00" in data[:_LOOKED_AT_BYTES] and not _looks_like_utf16(data[:_LOOKED_AT_BYTES]):
-        raise InputError(f"is a binary file; a {KIND} was expected", name)
-
-
-def _looks_like_utf16(start: bytes) -> bool:
-    """Returns whether every other byte is empty, as in Latin text of two bytes a letter."""
-    half = len(start) // 2
-    counts = Counter(start[0::2])[0], Counter(start[1::2])[0]
-    return start.startswith(_UTF16_MARKS) or max(counts) > 0.8 * half > min(counts)
-
-
 def _is_csv(data: bytes) -> bool:
     first = data.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
     return b"size_bytes" in first and (b"instance_type" in first or b"time_us" in first)
 
 
-def _from_csv(data: bytes, file: SourceFile, answers: Answers) -> Intake:
+def _from_csv(data: bytes, file: SourceFile, source: str, answers: Answers) -> Intake:
     text = decode_text(data, CSV_KIND, file.name)
     parsed = parse_samples(text, file.name, answers.cells(), only=answers.collective)
-    samples = parsed.samples
+    samples = tuple(s if s.source else replace(s, source=source) for s in parsed.samples)
     world_size = _only([s.world_size for s in samples])
     vms = _only([s.vms for s in samples])
     return Intake(
@@ -195,6 +167,7 @@ def _from_csv(data: bytes, file: SourceFile, answers: Answers) -> Intake:
         dropped=parsed.dropped,
         world_size=world_size,
         world_size_from="--world-size" if answers.world_size else "column world_size",
+        world_size_range=None,
         vms=vms,
         gpus_per_vm=_only([s.world_size // s.vms for s in samples]),
         gpu=_only([s.gpu for s in samples]) or "",
@@ -206,7 +179,7 @@ def _from_csv(data: bytes, file: SourceFile, answers: Answers) -> Intake:
     )
 
 
-def _from_log(data: bytes, file: SourceFile, answers: Answers) -> Intake:
+def _from_log(data: bytes, file: SourceFile, source: str, answers: Answers) -> Intake:
     log = read_log(
         data,
         name=file.name,
@@ -214,6 +187,8 @@ def _from_log(data: bytes, file: SourceFile, answers: Answers) -> Intake:
         vms=answers.vms,
         other_reductions=answers.other_reductions,
     )
+    if any(row.vms is None for row in log.rows):
+        raise InputError("does not show on how many VMs it ran; give --vms N", file.name)
     kind = answers.instance_type or _label(log)
     samples = log.samples(
         instance_type=kind,
@@ -224,6 +199,7 @@ def _from_log(data: bytes, file: SourceFile, answers: Answers) -> Intake:
         config=answers.config or None,
         measured_at=answers.measured_at,
         placement_group=answers.placement_group,
+        source=source,
     )
     dropped = [DroppedRow(row.line, row.reason) for row in log.dropped]
     if answers.collective is not None:
@@ -241,10 +217,11 @@ def _from_log(data: bytes, file: SourceFile, answers: Answers) -> Intake:
         )
     return Intake(
         file=file,
-        samples=tuple(replace(sample, source="") for sample in samples),
+        samples=samples,
         dropped=tuple(sorted(dropped, key=lambda row: row.line)),
         world_size=log.world_size,
         world_size_from=log.world_size_from,
+        world_size_range=log.world_size_range,
         vms=log.vms,
         gpus_per_vm=log.gpus_per_vm,
         gpu=log.gpu,

@@ -203,6 +203,7 @@ def _document(intake: Intake, added: Added) -> dict[str, Any]:
         "dropped": [{"line": row.line, "reason": row.reason} for row in intake.dropped],
         "world_size": intake.world_size,
         "world_size_from": intake.world_size_from or None,
+        "world_size_range": intake.world_size_range,
         "nodes": intake.vms,
         "gpus_per_node": intake.gpus_per_vm,
         "nccl_version": intake.library_version or None,
