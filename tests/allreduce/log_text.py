@@ -51,7 +51,9 @@ def log_text(
     ]
     averages: list[float] = []
     for size in SIZES:
-        cells = f"{size:12d}  {size // 4:12d}     float   {redop:>5}      -1"
+        # An all-gather counts the elements of one rank.
+        count = size // 4 if collective == "all_reduce" else size // 4 // n
+        cells = f"{size:12d}  {count:12d}     float   {redop:>5}      -1"
         for place in (1.0, 1.01):
             time_us = round((60 + size / 40e3) * place * slower, 2)
             algbw = size / time_us / 1e3

@@ -50,6 +50,44 @@ def test_a_log_without_an_instance_type_is_kept_under_a_label():
     assert any("--instance-type" in warning for warning in intake.warnings)
 
 
+def test_a_copy_that_an_editor_changed_is_the_same_measurement():
+    first = take_in(log_text().encode(), "nccl.log", P4D)
+    copy = take_in(log_text().replace("\n", "\r\n").encode("utf-16"), "nccl.txt", P4D)
+    assert first.samples == copy.samples
+
+
+class TestVmsThatTheLogDoesNotShow:
+    DATA = log_text(ranks=False).encode()
+
+    def test_from_the_instance_type(self):
+        answers = Answers(instance_type="p4d.24xlarge", gpus_per_vm=8)
+        intake = take_in(self.DATA, "x", answers)
+        assert (intake.world_size, intake.vms, {s.vms for s in intake.samples}) == (16, 2, {2})
+        assert any("2 assumed, of 8 GPUs each" in warning for warning in intake.warnings)
+        answers = Answers(instance_type="g4dn.xlarge", gpus_per_vm=1)
+        assert take_in(self.DATA, "x", answers).vms == 16
+
+    def test_as_given(self):
+        answers = Answers(instance_type="p4d.24xlarge", gpus_per_vm=8, vms=4)
+        intake = take_in(self.DATA, "x", answers)
+        assert (intake.vms, intake.gpus_per_vm, intake.warnings) == (4, 4, ())
+
+    def test_of_no_known_type(self):
+        intake = take_in(self.DATA, "x", Answers())
+        assert intake.vms is None
+        assert len(intake.samples) == 8
+        with pytest.raises(InputError, match="give --vms N"):
+            take_in(self.DATA, "x", Answers(instance_type="mine"))
+        with pytest.raises(InputError, match="16 GPUs are no whole number of odd"):
+            take_in(self.DATA, "x", Answers(instance_type="odd", gpus_per_vm=3))
+
+
+def test_more_gpus_than_the_type_has():
+    answers = Answers(instance_type="p3.8xlarge", gpus_per_vm=4)
+    with pytest.raises(InputError, match="shows 16 GPUs on 2 VM"):
+        take_in(log_text().encode(), "x", answers)
+
+
 def test_only_one_collective():
     data = log_text(collective="all_gather").encode()
     assert take_in(data, "x", P4D).collectives == (Collective.ALL_GATHER,)
@@ -67,7 +105,7 @@ def test_only_one_collective():
 def test_a_csv_file():
     intake = take_in(CSV + b"a1.x,2,16,2048\n", "x.csv", Answers(zone="z1"))
     (sample,) = intake.samples
-    assert (sample.instance_type, sample.zone, sample.source[:7]) == ("a1.x", "z1", "sha256:")
+    assert (sample.instance_type, sample.zone, sample.source[:7]) == ("a1.x", "z1", "CSV fil")
     assert [row.line for row in intake.dropped] == [3]
     assert (intake.world_size, intake.vms, intake.complete) == (16, 2, None)
 
@@ -106,4 +144,11 @@ def test_files_of_other_kinds(data, words):
 
 def test_reasons_are_grouped_the_most_frequent_first():
     rows = [DroppedRow(1, "rare"), *(DroppedRow(line, "frequent") for line in range(2, 10))]
-    assert grouped(rows) == ["8 x frequent (lines 2, 3, 4, 5, 6, 7, ...)", "rare (line 1)"]
+    rows += [DroppedRow(20, "one; two; three"), DroppedRow(21, "one; two; four")]
+    assert grouped(rows) == [
+        "8 x frequent (lines 2, 3, 4, 5, 6, 7, ...)",
+        "2 x one; two (lines 20, 21)",
+        "rare (line 1)",
+        "three (line 20)",
+        "four (line 21)",
+    ]

@@ -19,6 +19,8 @@ from srifty.inputs import decode_text
 
 KIND = "nccl-tests log or CSV file"
 _MOST_LINES_NAMED = 6
+# Of a VM that nothing is known of; only samples without an instance type rest on it.
+_USUAL_GPUS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Answers:
         measured_at: when, with a time zone.
         collective: take nothing but this collective.
         other_reductions: take products, maxima, ... besides sums.
+        gpus_per_vm: GPUs that a VM of the instance type has; None where no catalog knows.
     """
 
     instance_type: str = ""
@@ -52,6 +55,7 @@ class Answers:
     measured_at: datetime | None = None
     collective: Collective | None = None
     other_reductions: bool = False
+    gpus_per_vm: int | None = None
 
     def cells(self) -> dict[str, str]:
         """Returns what was said about each row, by the column of a CSV file."""
@@ -131,22 +135,28 @@ def take_in(data: bytes, name: str, answers: Answers) -> Intake:
         raise InputError("is a database; a store is named with --db, and read by export", name)
     digest = hashlib.sha256(data).hexdigest()
     file = SourceFile(name, digest, answers.all())
-    # The digest, not the name: a copy of a file is the same measurement.
-    source = f"sha256:{digest[:16]}"
-    return (_from_csv if _is_csv(data) else _from_log)(data, file, source, answers)
+    return (_from_csv if _is_csv(data) else _from_log)(data, file, answers)
 
 
 def grouped(dropped: Sequence[DroppedRow]) -> list[str]:
-    """Returns the reasons, the most frequent first, each with how often and on which lines."""
+    """Returns the reasons, the most frequent first, each with how often and on which lines.
+
+    A row can have several, joined by semicolons; those that the same rows have stay together.
+    """
     lines: dict[str, list[int]] = {}
     for row in dropped:
-        lines.setdefault(row.reason, []).append(row.line)
+        for reason in dict.fromkeys(row.reason.split("; ")):
+            lines.setdefault(reason, []).append(row.line)
+    reasons: dict[tuple[int, ...], list[str]] = {}
+    for reason, found in lines.items():
+        reasons.setdefault(tuple(found), []).append(reason)
     words: list[str] = []
-    for reason, found in sorted(lines.items(), key=lambda item: -len(item[1])):
+    for found, together in sorted(reasons.items(), key=lambda item: -len(item[0])):
         named = ", ".join(map(str, found[:_MOST_LINES_NAMED]))
         more = ", ..." if len(found) > _MOST_LINES_NAMED else ""
         count = f"{len(found):,} x " if len(found) > 1 else ""
-        words.append(f"{count}{reason} (line{'s' if len(found) > 1 else ''} {named}{more})")
+        plural = "s" if len(found) > 1 else ""
+        words.append(f"{count}{'; '.join(together)} (line{plural} {named}{more})")
     return words
 
 
@@ -155,10 +165,10 @@ def _is_csv(data: bytes) -> bool:
     return b"size_bytes" in first and (b"instance_type" in first or b"time_us" in first)
 
 
-def _from_csv(data: bytes, file: SourceFile, source: str, answers: Answers) -> Intake:
+def _from_csv(data: bytes, file: SourceFile, answers: Answers) -> Intake:
     text = decode_text(data, CSV_KIND, file.name)
     parsed = parse_samples(text, file.name, answers.cells(), only=answers.collective)
-    samples = tuple(s if s.source else replace(s, source=source) for s in parsed.samples)
+    samples = _with_source(parsed.samples, "CSV file")
     world_size = _only([s.world_size for s in samples])
     vms = _only([s.vms for s in samples])
     return Intake(
@@ -179,7 +189,7 @@ def _from_csv(data: bytes, file: SourceFile, source: str, answers: Answers) -> I
     )
 
 
-def _from_log(data: bytes, file: SourceFile, source: str, answers: Answers) -> Intake:
+def _from_log(data: bytes, file: SourceFile, answers: Answers) -> Intake:
     log = read_log(
         data,
         name=file.name,
@@ -187,9 +197,11 @@ def _from_log(data: bytes, file: SourceFile, source: str, answers: Answers) -> I
         vms=answers.vms,
         other_reductions=answers.other_reductions,
     )
-    if any(row.vms is None for row in log.rows):
-        raise InputError("does not show on how many VMs it ran; give --vms N", file.name)
     kind = answers.instance_type or _label(log)
+    warnings = list(log.warnings)
+    log, assumed = _with_vms(log, answers)
+    if assumed:
+        warnings.append(assumed)
     samples = log.samples(
         instance_type=kind,
         cloud=answers.cloud,
@@ -199,8 +211,8 @@ def _from_log(data: bytes, file: SourceFile, source: str, answers: Answers) -> I
         config=answers.config or None,
         measured_at=answers.measured_at,
         placement_group=answers.placement_group,
-        source=source,
     )
+    samples = _with_source(tuple(replace(s, source="") for s in samples), "nccl-tests log")
     dropped = [DroppedRow(row.line, row.reason) for row in log.dropped]
     if answers.collective is not None:
         dropped += [
@@ -209,7 +221,6 @@ def _from_log(data: bytes, file: SourceFile, source: str, answers: Answers) -> I
             if row.collective != answers.collective
         ]
         samples = tuple(s for s in samples if s.collective == answers.collective)
-    warnings = list(log.warnings)
     if not answers.instance_type and samples:
         warnings.append(
             f"It does not say on which instance type it ran: it is kept as {kind}, which no plan "
@@ -237,6 +248,71 @@ def _label(log: ParsedLog) -> str:
     """Returns what a log without an instance type is kept under: `unnamed-8xA100-SXM4-40GB`."""
     gpu = "-".join(log.gpu.removeprefix("NVIDIA").split()) or "GPU"
     return f"{UNNAMED}{log.gpus_per_vm}x{gpu}" if log.gpus_per_vm else f"{UNNAMED}{gpu}"
+
+
+def _with_vms(log: ParsedLog, answers: Answers) -> tuple[ParsedLog, str]:
+    """Returns a log whose rows know their VMs, and what was assumed for it; empty where nothing.
+
+    Raises:
+        InputError: the VMs are not known and cannot be assumed, or hold more GPUs than their type
+            has.
+    """
+    each = answers.gpus_per_vm
+    worlds = {(row.world_size, row.vms) for row in log.rows}
+    if each is not None:
+        for world_size, vms in worlds:
+            if vms is not None and world_size > vms * each:
+                raise InputError(
+                    f"shows {world_size} GPUs on {vms} VM(s), but {answers.instance_type} has "
+                    f"{each}; give another --instance-type or --vms",
+                    log.name,
+                )
+    unknown = sorted({world_size for world_size, vms in worlds if vms is None})
+    if not unknown:
+        return log, ""
+    if each is None and answers.instance_type:
+        raise InputError(
+            f"does not show on how many VMs it ran, and no catalog knows {answers.instance_type}; "
+            "give --vms N",
+            log.name,
+        )
+    each = each or _USUAL_GPUS
+    for world_size in unknown:
+        if world_size > each and world_size % each and answers.instance_type:
+            raise InputError(
+                f"does not show on how many VMs it ran: {world_size} GPUs are no whole number of "
+                f"{answers.instance_type} ({each} GPUs each); give --vms N",
+                log.name,
+            )
+    rows = tuple(
+        row if row.vms is not None else replace(row, vms=-(-row.world_size // each))
+        for row in log.rows
+    )
+    vms = -(-unknown[0] // each) if len(worlds) == 1 and answers.instance_type else log.vms
+    counts = " and ".join(
+        str(count) for count in sorted({-(-world_size // each) for world_size in unknown})
+    )
+    return replace(log, rows=rows, vms=vms), (
+        f"It does not show on how many VMs it ran: {counts} assumed, of {each} GPUs each; give "
+        "--vms if not."
+    )
+
+
+def _with_source(samples: Sequence[AllreduceSample], kind: str) -> tuple[AllreduceSample, ...]:
+    """Returns samples with a source where they have none: a digest of what was measured.
+
+    Not the file's name or bytes: a copy that an editor or a terminal changed is the same
+    measurement.
+    """
+    digest = hashlib.sha256()
+    for s in samples:
+        measured = (
+            s.collective.value, s.world_size, s.size_bytes, s.time_s, s.in_place, s.dtype, s.run,
+            s.library_version,
+        )  # fmt: skip
+        digest.update(repr(measured).encode())
+    source = f"{kind} {digest.hexdigest()[:16]}"
+    return tuple(s if s.source else replace(s, source=source) for s in samples)
 
 
 def _distinct(samples: Sequence[AllreduceSample]) -> tuple[Collective, ...]:

@@ -30,7 +30,8 @@ def load_samples(path: Path) -> tuple[AllreduceSample, ...]:
     found = teaching_samples(samples)
     if not found:
         raise InputError(
-            "holds no samples of an all_reduce on its own; srifty allreduce import brings some",
+            "holds no all_reduce of a known instance type that ran by itself; srifty allreduce "
+            "import brings some",
             str(path),
         )
     return found
@@ -54,7 +55,7 @@ def plan_samples(named: Path | None) -> tuple[tuple[AllreduceSample, ...], str |
         return builtin, None
     with SampleStore.open(path, create=False) as store:
         stored = store.samples(collective=Collective.ALL_REDUCE)
-    own = teaching_samples(s for s in stored if not s.instance_type.startswith(UNNAMED))
+    own = teaching_samples(stored)
     if not own:
         return builtin, None
     types = {sample.instance_type for sample in own}
@@ -68,10 +69,17 @@ def plan_samples(named: Path | None) -> tuple[tuple[AllreduceSample, ...], str |
 def teaching_samples(samples: Iterable[AllreduceSample]) -> tuple[AllreduceSample, ...]:
     """Returns the samples that show how long an allreduce takes by itself.
 
-    Other collectives and transfers that ran side by side are left out; so are in-place rows of a
-    curve and world that has out-of-place ones: a log prints both, and both would count twice.
+    Other collectives, transfers that ran side by side and samples without an instance type are left
+    out. So are in-place rows of a curve and world that has out-of-place ones: a log prints both,
+    and each measurement would count twice.
     """
-    alone = [s for s in samples if s.collective is Collective.ALL_REDUCE and s.concurrent == 1]
+    alone = [
+        s
+        for s in samples
+        if s.collective is Collective.ALL_REDUCE
+        and s.concurrent == 1
+        and not s.instance_type.startswith(UNNAMED)
+    ]
     out_of_place = {(s.curve, s.cloud, s.vms, s.world_size) for s in alone if not s.in_place}
     return tuple(
         s

@@ -26,7 +26,7 @@ from srifty.core.allreduce import Collective
 from srifty.errors import InputError, Problem
 from srifty.inputs import read_bytes
 
-_MOST_REASONS = 6
+_MOST_REASONS = 5
 _ONE_DAY = timedelta(days=1)
 
 
@@ -78,6 +78,7 @@ def import_measurements(
     Every row is checked; what does not add up is dropped, with its line and the reason. A file is
     stored whole or not at all, and importing it again adds nothing.
     """
+    gpus_per_vm, notes = _known_type(instance_type.strip())
     answers = Answers(
         instance_type=instance_type.strip(),
         cloud=cloud.strip(),
@@ -91,9 +92,9 @@ def import_measurements(
         measured_at=_moment(measured_at),
         collective=only,
         other_reductions=other_reductions,
+        gpus_per_vm=gpus_per_vm,
     )
     path = db or store_path()
-    notes = _type_notes(answers)
     documents: list[dict[str, Any]] = []
     problems: list[Problem] = []
     with SearchProgress("Importing") as progress:
@@ -149,21 +150,18 @@ def _moment(text: str) -> datetime | None:
     return moment
 
 
-def _type_notes(answers: Answers) -> list[str]:
-    """Returns what to mind about the instance type that was given."""
-    name = answers.instance_type
-    if not name:
-        return []
-    kinds = builtin_instance_types()
-    own = {row.name: row for row in read_types(types_path(own_catalog_path()))}
-    if name not in kinds and name not in own:
-        near = difflib.get_close_matches(name, [*kinds, *own], n=3)
-        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-        return [
-            f"{name} is in no catalog{hint}: only a job that declares it under offers.types will "
-            "use these samples."
-        ]
-    return []
+def _known_type(name: str) -> tuple[int | None, list[str]]:
+    """Returns the GPUs of a VM of a type, and what to mind where no catalog knows it."""
+    gpus = {kind.name: kind.gpus for kind in builtin_instance_types().values()}
+    gpus |= {row.name: row.gpus for row in read_types(types_path(own_catalog_path()))}
+    if not name or name in gpus:
+        return gpus.get(name), []
+    near = difflib.get_close_matches(name, gpus, n=3)
+    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return None, [
+        f"{name} is in no catalog{hint}: only a job that declares it under offers.types will use "
+        "these samples."
+    ]
 
 
 def _store(path: Path, intake: Intake) -> Added:
@@ -180,7 +178,8 @@ def _already(path: Path, intake: Intake) -> Added:
         return Added(len(intake.samples), 0)
     with SampleStore.open(path, create=False) as store:
         known = any(intake.file.key.startswith(file.id) for file in store.files())
-    return Added(0 if known else len(intake.samples), 0, known=known)
+    rows = len(intake.samples)
+    return Added(0, rows, known=True) if known else Added(rows, 0)
 
 
 def _nothing(intake: Intake) -> str:
@@ -213,7 +212,7 @@ def _document(intake: Intake, added: Added) -> dict[str, Any]:
         "instance_types": sorted({sample.instance_type for sample in intake.samples}),
         "complete": intake.complete,
         "warnings": [*intake.warnings, *_store_notes(added)],
-        "already_imported": bool(intake.samples) and added.known and not added.new,
+        "already_imported": bool(added.already) and not added.new,
     }
 
 
