@@ -126,6 +126,8 @@ class TestImport:
         assert outcome.code == 2
         assert document["rows"] == len(held()) == ROWS
         assert [file["rows"] for file in document["files"]] == [0, 0, 0, 0, 0, ROWS, 0]
+        keys = set(document["files"][5])
+        assert all(keys == set(file) - {"error"} for file in document["files"])
         errors = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
         for file, reason in (
             (files[0], "there is no such file"),

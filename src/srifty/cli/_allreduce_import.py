@@ -28,6 +28,11 @@ from srifty.inputs import read_bytes
 
 _MOST_REASONS = 5
 _ONE_DAY = timedelta(days=1)
+_KEYS = (
+    "file", "rows", "new", "dropped", "world_size", "world_size_from", "world_size_range", "nodes",
+    "gpus_per_node", "nccl_version", "transport", "gpu", "collective", "instance_types", "complete",
+    "warnings", "already_imported",
+)  # fmt: skip
 
 
 def import_measurements(
@@ -100,20 +105,9 @@ def import_measurements(
     with SearchProgress("Importing") as progress:
         for number, file in enumerate(files):
             progress(number, len(files))
-            try:
-                intake = take_in(read_bytes(file, KIND), str(file), answers)
-            except InputError as error:
-                problems += [Problem(error.source or str(file), p.message) for p in error.problems]
-                documents.append({"file": str(file), "rows": 0, "dropped": [], "error": str(error)})
-                continue
-            if not intake.samples:
-                problems.append(Problem(str(file), _nothing(intake)))
-                documents.append(_document(intake, Added(0, 0)))
-                continue
-            added = _already(path, intake) if dry_run else _store(path, intake)
-            documents.append(_document(intake, added))
-            if not as_json:
-                _show(intake, added, dry_run=dry_run)
+            document, wrong = _import_one(file, answers, path, dry_run=dry_run, silent=as_json)
+            documents.append(document)
+            problems += wrong
     taken = sum(document["rows"] for document in documents)
     if taken and not dry_run:
         with SampleStore.open(path, create=False) as store:
@@ -136,6 +130,33 @@ def import_measurements(
         typer.echo(f"mind: {note}", err=True)
     if problems:
         raise InputError(problems)
+
+
+def _import_one(
+    file: Path, answers: Answers, path: Path, *, dry_run: bool, silent: bool
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Returns what became of a file, and why it gave nothing, if so.
+
+    Raises:
+        InputError: the store cannot be used.
+    """
+    try:
+        intake = take_in(read_bytes(file, KIND), str(file), answers)
+        added = _already(path, intake) if dry_run else _store(path, intake)
+    except InputError as error:
+        if error.source == str(path):
+            raise
+        wrong = [Problem(error.source or str(file), found.message) for found in error.problems]
+        return dict.fromkeys(_KEYS) | {
+            "file": str(file), "rows": 0, "new": 0, "dropped": [], "instance_types": [],
+            "warnings": [], "already_imported": False, "error": "; ".join(map(str, error.problems)),
+        }, wrong  # fmt: skip
+    document = _document(intake, added)
+    if not intake.samples:
+        return document, [Problem(str(file), _nothing(intake))]
+    if not silent:
+        _show(intake, added, dry_run=dry_run)
+    return document, []
 
 
 def _moment(text: str) -> datetime | None:
@@ -165,11 +186,10 @@ def _known_type(name: str) -> tuple[int | None, list[str]]:
 
 
 def _store(path: Path, intake: Intake) -> Added:
-    try:
-        with SampleStore.open(path) as store:
-            return store.add(intake.samples, file=intake.file)
-    except InputError as error:
-        raise InputError(error.problems, error.source or intake.file.name) from None
+    if not intake.samples:
+        return Added(0, 0)
+    with SampleStore.open(path) as store:
+        return store.add(intake.samples, file=intake.file)
 
 
 def _already(path: Path, intake: Intake) -> Added:
@@ -195,25 +215,26 @@ def _nothing(intake: Intake) -> str:
 
 
 def _document(intake: Intake, added: Added) -> dict[str, Any]:
-    return {
-        "file": intake.file.name,
-        "rows": len(intake.samples),
-        "new": added.new,
-        "dropped": [{"line": row.line, "reason": row.reason} for row in intake.dropped],
-        "world_size": intake.world_size,
-        "world_size_from": intake.world_size_from or None,
-        "world_size_range": intake.world_size_range,
-        "nodes": intake.vms,
-        "gpus_per_node": intake.gpus_per_vm,
-        "nccl_version": intake.library_version or None,
-        "transport": intake.transport or None,
-        "gpu": intake.gpu or None,
-        "collective": ", ".join(intake.collectives) or None,
-        "instance_types": sorted({sample.instance_type for sample in intake.samples}),
-        "complete": intake.complete,
-        "warnings": [*intake.warnings, *_store_notes(added)],
-        "already_imported": bool(added.already) and not added.new,
-    }
+    values = (
+        intake.file.name,
+        len(intake.samples),
+        added.new,
+        [{"line": row.line, "reason": row.reason} for row in intake.dropped],
+        intake.world_size,
+        intake.world_size_from or None,
+        intake.world_size_range,
+        intake.vms,
+        intake.gpus_per_vm,
+        intake.library_version or None,
+        intake.transport or None,
+        intake.gpu or None,
+        ", ".join(intake.collectives) or None,
+        sorted({sample.instance_type for sample in intake.samples}),
+        intake.complete,
+        [*intake.warnings, *_store_notes(added)],
+        bool(added.already) and not added.new,
+    )
+    return dict(zip(_KEYS, values, strict=True))
 
 
 def _store_notes(added: Added) -> list[str]:
