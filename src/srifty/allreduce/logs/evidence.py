@@ -69,11 +69,13 @@ def read_rank(number: int, line: str) -> RankLine | None:
             pid or "",
             host,
             int(device[:9]),
-            gpu.strip(" |"),
+            " ".join(gpu.split()),
         )
     match = _DEVICE.search(line)
     if match is not None:
-        return RankLine(number, int(match[1][:9]), 0, "", "", int(match[2][:9]), match[3].strip())
+        return RankLine(
+            number, int(match[1][:9]), 0, "", "", int(match[2][:9]), " ".join(match[3].split())
+        )
     return None
 
 

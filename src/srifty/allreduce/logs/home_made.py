@@ -56,34 +56,34 @@ def read_home_made(
     rows: list[LogRow] = []
     dropped: list[DroppedRow] = []
     for number, line in enumerate(lines, 1):
-        match = _LINE.search(line) if "Bytes:" in line else None
-        if match is None:
+        if "Bytes:" not in line:
             continue
-        row = _row(match, given, vms)
-        if isinstance(row, str):
-            dropped.append(DroppedRow(number, row))
-            continue
-        collective, world_size, size_bytes, time_s = row
-        table = numbering.table((collective, world_size, size_bytes), time_s)
-        if table is None:
-            dropped.append(DroppedRow(number, "repeats an earlier line"))
-            continue
-        rows.append(
-            LogRow(
-                line=number,
-                last_line=number,
-                table=table,
-                run=numbering.run(collective, world_size, table),
-                collective=collective,
-                size_bytes=size_bytes,
-                time_s=time_s,
-                in_place=False,
-                dtype="",
-                redop="",
-                world_size=world_size,
-                vms=vms,
+        for match in _LINE.finditer(line):
+            row = _row(match, given, vms)
+            if isinstance(row, str):
+                dropped.append(DroppedRow(number, row))
+                continue
+            collective, world_size, size_bytes, time_s = row
+            table = numbering.table((collective, world_size, size_bytes), time_s)
+            if table is None:
+                dropped.append(DroppedRow(number, "repeats an earlier line"))
+                continue
+            rows.append(
+                LogRow(
+                    line=number,
+                    last_line=number,
+                    table=table,
+                    run=numbering.run(collective, world_size, table),
+                    collective=collective,
+                    size_bytes=size_bytes,
+                    time_s=time_s,
+                    in_place=False,
+                    dtype="",
+                    redop="",
+                    world_size=world_size,
+                    vms=vms,
+                )
             )
-        )
     return HomeMade(tuple(rows), tuple(dropped))
 
 

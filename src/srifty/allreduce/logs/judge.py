@@ -16,6 +16,7 @@ from srifty.allreduce.logs.physics import (
     MOST_GBPS,
     RankRange,
     fits_unit,
+    fits_world,
     ranks,
     telling,
 )
@@ -140,7 +141,7 @@ def judge(
     if world.size is not None:
         judged.vms, problem = _vms(section, world.size, asked.vms, judged.warnings)
         for case in cases:
-            _check_world(case, world.size)
+            _check_world(case, world.size, unit_s)
             if problem:
                 case.reasons.append(problem)
     _check_choice(cases, asked)
@@ -272,15 +273,16 @@ def _check_result(case: _Case) -> None:
             return
 
 
-def _check_world(case: _Case, size: int) -> None:
+def _check_world(case: _Case, size: int, unit_s: float) -> None:
     """Notes figures that no world of `size` ranks gives."""
     reading = case.reading
-    if case.reasons:
+    if case.reasons or case.collective is None:
         return
+    factor = case.collective.bus_factor(size)
     if case.collective is not Collective.ALL_REDUCE and reading.per_rank != size:
         case.reasons.append(f"size over count is {reading.per_rank}, not the {size} ranks")
-    for half, allowed in zip(reading.halves, case.ranges, strict=True):
-        if allowed is None or size not in allowed:
+    for half in reading.halves:
+        if not fits_world(reading.size_bytes, half, unit_s, factor):
             case.reasons.append(
                 f"busbw {half.busbw.value:g} over algbw {half.algbw.value:g} is not that of "
                 f"{size} ranks"

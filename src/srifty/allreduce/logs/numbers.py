@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from functools import lru_cache
 from typing import NamedTuple
@@ -10,6 +9,8 @@ from typing import NamedTuple
 _NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?\Z")
 # Half a unit of the last digit, and a little for the binary fractions that computed it.
 _HALF = 0.5 + 1e-6
+# No figure of a log has more, and with them no sum or product overflows.
+_MOST_DIGITS = 60
 
 
 class Printed(NamedTuple):
@@ -38,13 +39,14 @@ def parse_number(text: str) -> Printed | None:
     """
     if _NUMBER.match(text) is None:
         return None
-    text = text.replace(",", "")
-    value = float(text)
-    mantissa, _, exponent = text.partition("e") if "e" in text else text.partition("E")
-    decimals = len(mantissa) - mantissa.find(".") - 1 if "." in mantissa else 0
-    if len(exponent) > 4 or not math.isfinite(value):
+    mantissa, _, exponent = text.replace(",", "").lower().partition("e")
+    if len(exponent) > 4:
         return None
-    half = _HALF * 10.0 ** (int(exponent or 0) - decimals)
+    power = int(exponent or 0)
+    if len(mantissa) + abs(power) > _MOST_DIGITS:
+        return None
+    value = float(f"{mantissa}e{power}")
+    half = _HALF * 10.0 ** (power - len(mantissa.partition(".")[2]))
     return Printed(value, value - half, value + half)
 
 

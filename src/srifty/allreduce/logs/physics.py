@@ -89,6 +89,23 @@ def ranks(half: Half, rings: int) -> RankRange | None:
     return RankRange(least, most) if least <= most else None
 
 
+def fits_world(size_bytes: int, half: Half, unit_s: float, factor: float) -> bool:
+    """Returns whether `factor` times the algorithm bandwidth is the printed bus bandwidth.
+
+    Sharper than `ranks`: the algorithm bandwidth is known from the printed time too.
+
+    Args:
+        size_bytes: bytes of the message.
+        half: the measurement, its time above 0.
+        unit_s: seconds per unit of time.
+        factor: bus bytes per message byte, as the collective and the world size have it.
+    """
+    scale = size_bytes / (unit_s * GIGA)
+    low = max(scale / half.time.high, half.algbw.low)
+    high = min(scale / half.time.low, half.algbw.high)
+    return factor * low <= half.busbw.high and factor * high >= half.busbw.low
+
+
 def agreed(ranges: list[RankRange]) -> tuple[RankRange, int]:
     """Returns the world sizes that most ranges hold in common, and how many ranges these are."""
     edges = sorted([(r.low, 0) for r in ranges] + [(r.high, 1) for r in ranges])

@@ -95,7 +95,7 @@ def _attempts(row: RawRow, layout: Layout, in_place_only: bool) -> Iterator[Read
         return
     texts = row.cells.texts
     if len(texts) == layout.width:
-        reading = _read(row, layout, texts, row.line, in_place_only)
+        reading = _read(row, layout, texts, row.cells.line, in_place_only)
         if reading is not None and (not row.joined or _proved(reading, strictly=True)):
             yield reading
     if len(texts) > layout.width:

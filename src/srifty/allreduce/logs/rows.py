@@ -139,8 +139,8 @@ class RowFinder:
         if self._counts and _HEADLESS.match(content):
             head = _HEAD.match(f"{self._counts} {content}")
             if head is not None:
-                row = _row(self._counts_line, head, f"{self._counts} {content}"[head.end() :])
-                row.joined = True
+                row = _row(number, head, f"{self._counts} {content}"[head.end() :])
+                row.line, row.joined = self._counts_line, True
                 self._counts, self._row = "", row
                 return [row]
         own = before_message(content)

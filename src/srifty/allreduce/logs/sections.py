@@ -22,8 +22,8 @@ _PROGRAM = re.compile(
     r"\b(all_reduce|all_gather|reduce_scatter|alltoallv?|sendrecv|broadcast|reduce|gather|scatter"
     r"|hypercube)(?:_perf|_test)(?:_mpi)?\b(?:\"?,?\s+\"?(-))?"
 )
-_AVERAGE = re.compile(r"Avg bus bandwidth\s*:?\s*(\S+)")
-_OUT_OF_BOUNDS = re.compile(r"Out of bounds values\s*:?\s*(\d+)\s*(\w*)")
+_AVERAGE = re.compile(r"Avg\s+bus\s+bandwidth\s*:?\s*(\S+)")
+_OUT_OF_BOUNDS = re.compile(r"Out\s+of\s+bounds\s+values\s*:?\s*(\d+)")
 _FAILURES = (
     "test nccl failure",
     "test cuda failure",
@@ -152,6 +152,7 @@ class SectionReader:
             section.nnodes.add(count)
 
     def _note(self, number: int, line: str) -> None:
+        line = line.replace("|", " ")
         lowered = line.lower()
         if "rank" in lowered or "device" in lowered:
             rank = read_rank(number, line)
@@ -178,7 +179,7 @@ class SectionReader:
         elif "bandwidth" in lowered and (match := _AVERAGE.search(line)) is not None:
             if section.average is None:
                 section.average = (number, match[1])
-        elif "out of bounds" in lowered and (match := _OUT_OF_BOUNDS.search(line)) is not None:
+        elif "bounds" in lowered and (match := _OUT_OF_BOUNDS.search(line)) is not None:
             section.out_of_bounds = int(match[1][:18])
         elif "minbytes" in lowered:
             section = self._fresh()

@@ -22,13 +22,13 @@ _BINARY = (
 )
 # Colours, cursor moves and window titles; also a colour whose escape character a paste lost.
 _TERMINAL = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
     r"|\x1b\[[0-9;?]*[ -/]*[@-~]"
     r"|\x1b."
-    r"|\[(?:\d{1,3};)*\d{1,3}m(?!\w)"
+    r"|\[(?:\d{1,3};)*\d{1,3}m"
 )
 # Open MPI's --tag-output: at the start of a line and, as a row comes in pieces, inside it too.
-_RANK_TAG = re.compile(r"\[[^\[\]\s]*\d+,\s?\d+\]<std(?:out|err|diag)>:")
+_RANK_TAG = re.compile(r"\[[^\[\]\s]*\d+, ?\d+\]<std(?:out|err|diag)>:")
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad")) | {
     ord("\u2212"): "-",
     ord("\u2013"): "-",
