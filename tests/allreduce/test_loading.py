@@ -77,6 +77,10 @@ class TestPlanSamples:
         assert "your own" in note
         assert "p4d.24xlarge" in note
 
+    def test_many_types_are_cut_short(self):
+        stored(store_path(), *(replace(OWN, instance_type=f"a{n}.x") for n in range(11)))
+        assert "a6.x and 3 more; built-in" in plan_samples(None)[1]
+
     def test_a_file_that_the_job_names_stands_alone(self, tmp_path):
         stored(store_path(), replace(OWN, instance_type="a1.x"))
         path = stored(tmp_path / "named.db", OWN)

@@ -283,6 +283,15 @@ def test_an_empty_file_is_a_store_to_be(tmp_path):
     assert [*tmp_path.iterdir()] == [path]
 
 
+def test_through_a_link(store, path, tmp_path):
+    store.add([SMALL], file=LOG)
+    (tmp_path / "link.db").symlink_to(path)
+    with SampleStore.open(tmp_path / "link.db") as again:
+        assert again.add([OTHER], file=SourceFile("two.log", "2" * 64)).new == 1
+    assert store.samples() == (SMALL, OTHER)
+    assert not path.with_name(f"{path.name}-journal").exists()
+
+
 def test_reading_where_nothing_can_be_written(store, path, monkeypatch):
     store.add([SMALL], file=LOG)
     # Root may write anywhere, so what the system says is replaced, not the folder's mode.

@@ -121,12 +121,13 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
             a newer Srifty, or cannot be opened.
     """
     fresh = _check_header(path, create=create)
-    mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
+    target = path.resolve()  # SQLite keeps its journal beside the file itself, not beside a link
+    mode = "rw" if os.access(target, os.W_OK) and os.access(target.parent, os.W_OK) else "ro"
     if fresh and create:
         mode = "rwc"
     with explained(path):
         connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}",
+            f"{target.as_uri()}?mode={mode}",
             uri=True,
             timeout=_PATIENCE_S,
             isolation_level=None,

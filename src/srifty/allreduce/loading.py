@@ -11,6 +11,8 @@ from srifty.allreduce.store import UNNAMED, SampleStore, store_path
 from srifty.core.allreduce import AllreduceSample, Collective
 from srifty.errors import InputError
 
+_MOST_TYPES_NAMED = 8
+
 
 def load_samples(path: Path) -> tuple[AllreduceSample, ...]:
     """Returns the samples of a file that a model can learn from; see `teaching_samples`.
@@ -58,11 +60,13 @@ def plan_samples(named: Path | None) -> tuple[tuple[AllreduceSample, ...], str |
     own = teaching_samples(stored)
     if not own:
         return builtin, None
-    types = {sample.instance_type for sample in own}
+    types = sorted({sample.instance_type for sample in own})
     others = tuple(sample for sample in builtin if sample.instance_type not in types)
+    named_types = ", ".join(types[:_MOST_TYPES_NAMED])
+    if len(types) > _MOST_TYPES_NAMED:
+        named_types += f" and {len(types) - _MOST_TYPES_NAMED} more"
     return own + others, (
-        f"Allreduce samples: your own ({path}) of {', '.join(sorted(types))}; built-in ones of "
-        "other types."
+        f"Allreduce samples: your own ({path}) of {named_types}; built-in ones of other types."
     )
 
 
