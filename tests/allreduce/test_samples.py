@@ -265,6 +265,13 @@ def test_what_was_given_fills_empty_cells_and_must_not_contradict():
     assert words == "zone is 'z2', but 'z1' was given"
 
 
+def test_progress_of_long_files():
+    told = []
+    text = f"{HEADER}\n" + "a1.x,2,2,1024,50\n" * 12_000
+    parse_samples(text, "x.csv", progress=lambda *counts: told.append(counts))
+    assert told == [(5000, 12_002), (10_000, 12_002)]
+
+
 def test_a_column_that_stands_twice_is_named():
     with pytest.raises(InputError, match=r"time_us twice"):
         parse_samples(f"{HEADER},time_us\n", "x.csv")

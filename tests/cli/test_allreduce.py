@@ -216,10 +216,10 @@ class TestImport:
         other.write_text(log_text(slower=2))
         take_in = importing.take_in
 
-        def interrupted(data, name, answers):
+        def interrupted(data, name, *arguments):
             if name == str(other):
                 raise KeyboardInterrupt
-            return take_in(data, name, answers)
+            return take_in(data, name, *arguments)
 
         monkeypatch.setattr(importing, "take_in", interrupted)
         outcome = srifty("allreduce", "import", log, other, *P4D)

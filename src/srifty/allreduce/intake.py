@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
@@ -118,13 +118,19 @@ class Intake:
     warnings: tuple[str, ...]
 
 
-def take_in(data: bytes, name: str, answers: Answers) -> Intake:
+def take_in(
+    data: bytes,
+    name: str,
+    answers: Answers,
+    progress: Callable[[int, int], None] | None = None,
+) -> Intake:
     """Returns the samples of a log or of a CSV file, told apart by their content.
 
     Args:
         data: what the file holds.
         name: what it is called.
         answers: what the user says about it.
+        progress: is told now and then how many lines of how many are read.
 
     Raises:
         InputError: it is neither, or contradicts the answers as a whole.
@@ -135,7 +141,9 @@ def take_in(data: bytes, name: str, answers: Answers) -> Intake:
         raise InputError("is a database; a store is named with --db, and read by export", name)
     digest = hashlib.sha256(data).hexdigest()
     file = SourceFile(name, digest, answers.all())
-    return (_from_csv if _is_csv(data) else _from_log)(data, file, answers)
+    if _is_csv(data):
+        return _from_csv(data, file, answers, progress)
+    return _from_log(data, file, answers)
 
 
 def grouped(dropped: Sequence[DroppedRow]) -> list[str]:
@@ -165,9 +173,16 @@ def _is_csv(data: bytes) -> bool:
     return b"size_bytes" in first and (b"instance_type" in first or b"time_us" in first)
 
 
-def _from_csv(data: bytes, file: SourceFile, answers: Answers) -> Intake:
+def _from_csv(
+    data: bytes,
+    file: SourceFile,
+    answers: Answers,
+    progress: Callable[[int, int], None] | None,
+) -> Intake:
     text = decode_text(data, CSV_KIND, file.name)
-    parsed = parse_samples(text, file.name, answers.cells(), only=answers.collective)
+    parsed = parse_samples(
+        text, file.name, answers.cells(), only=answers.collective, progress=progress
+    )
     samples = _with_source(parsed.samples, "CSV file")
     world_size = _only([s.world_size for s in samples])
     vms = _only([s.vms for s in samples])

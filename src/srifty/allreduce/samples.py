@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -25,6 +25,7 @@ COLUMNS = (
 _REQUIRED = ("instance_type", "nodes", "world_size", "size_bytes", "time_us")
 _YES_OR_NO = {"1": True, "true": True, "0": False, "false": False}
 _MOST_PROBLEMS = 20
+_LINES_PER_REPORT = 5000
 # No link between GPUs moves that much: the unit of the size or of the time is another one.
 _MOST_BYTES_PER_S = 5e12
 # How far a bandwidth that stands in a row may be from its size and time.
@@ -79,6 +80,7 @@ def parse_samples(
     given: Mapping[str, str] | None = None,
     *,
     only: Collective | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ParsedCsv:
     r"""Returns the good and the bad rows of a CSV text.
 
@@ -91,6 +93,7 @@ def parse_samples(
         source: the file's name, for messages.
         given: cells by column for rows that leave them empty; a row that says otherwise is bad.
         only: a row of another collective is bad; None: none is.
+        progress: is told now and then how many lines of how many are read.
 
     Raises:
         InputError: the text lacks a column, or has one twice.
@@ -112,6 +115,8 @@ def parse_samples(
     samples: list[AllreduceSample] = []
     dropped: list[DroppedRow] = []
     for number, line in enumerate(lines[top + 1 :], start=top + 2):
+        if progress is not None and number % _LINES_PER_REPORT == 0:
+            progress(number, len(lines))
         if not line.strip():
             continue
         try:

@@ -102,12 +102,10 @@ def import_measurements(
     path = db or store_path()
     documents: list[dict[str, Any]] = []
     problems: list[Problem] = []
-    with SearchProgress("Importing") as progress:
-        for number, file in enumerate(files):
-            progress(number, len(files))
-            document, wrong = _import_one(file, answers, path, dry_run=dry_run, silent=as_json)
-            documents.append(document)
-            problems += wrong
+    for file in files:
+        document, wrong = _import_one(file, answers, path, dry_run=dry_run, silent=as_json)
+        documents.append(document)
+        problems += wrong
     taken = sum(document["rows"] for document in documents)
     if taken and not dry_run:
         with SampleStore.open(path, create=False) as store:
@@ -141,7 +139,8 @@ def _import_one(
         InputError: the store cannot be used.
     """
     try:
-        intake = take_in(read_bytes(file, KIND), str(file), answers)
+        with SearchProgress(f"Reading {file.name}") as progress:
+            intake = take_in(read_bytes(file, KIND), str(file), answers, progress)
         added = _already(path, intake) if dry_run else _store(path, intake)
     except InputError as error:
         if error.source == str(path):
