@@ -12,6 +12,7 @@ from tests.allreduce.strategies import samples as any_samples
 
 
 @given(st.lists(any_samples(), max_size=6))
+@settings(deadline=None)
 def test_columns_say_what_samples_say(samples):
     columns = columns_of(samples)
     assert len(columns) == len(samples)
@@ -26,7 +27,7 @@ def test_columns_say_what_samples_say(samples):
 
 
 @given(st.lists(any_samples(), max_size=12, unique=True))
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 def test_the_store_gives_the_columns_of_its_samples(samples):
     with TemporaryDirectory() as folder, SampleStore.open(Path(folder) / "s.db") as store:
         store.add(samples, file=SourceFile("x", "0"))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srifty.allreduce import builtin_samples, read_samples
@@ -157,6 +157,7 @@ def test_every_column_of_the_contract():
 
 
 @given(st.lists(any_samples(), max_size=5))
+@settings(deadline=None)
 def test_what_is_written_is_read_back_equal(samples):
     file = io.StringIO(newline="")
     assert write_samples(samples, file) == len(samples)
@@ -166,6 +167,7 @@ def test_what_is_written_is_read_back_equal(samples):
 
 
 @given(st.floats(1e-6, 1e6))
+@settings(deadline=None)
 def test_every_float_of_a_time_survives(time_s):
     sample = AllreduceSample("a1.x", 2, 2, 1, time_s)
     file = io.StringIO(newline="")

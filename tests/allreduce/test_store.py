@@ -38,7 +38,7 @@ def _store(path):
 
 
 @given(st.lists(any_samples(), unique=True, max_size=10))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_what_is_added_comes_back_equal_and_in_order(samples):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "s.db"
@@ -76,6 +76,14 @@ def test_new_measurements_of_one_configuration_add_up(store):
     assert store.samples() == (SMALL, again)
     (curve,) = store.curves()
     assert (curve.rows, curve.allocations) == (2, 2)
+
+
+def test_samples_that_come_from_no_file(store):
+    probe = SourceFile.of_samples("srifty probe", [SMALL, LARGE])
+    assert store.add([SMALL, LARGE], file=probe).new == 2
+    again = SourceFile.of_samples("srifty probe", [SMALL, LARGE])
+    assert store.add([SMALL, LARGE], file=again) == Added(0, 2, known=True)
+    assert SourceFile.of_samples("srifty probe", [SMALL]).key != probe.key
 
 
 def test_a_file_is_stored_whole_or_not_at_all(store):
@@ -179,6 +187,8 @@ class TestForget:
         gone = store.forget(before=MONDAY + timedelta(microseconds=1))
         assert (gone.samples, gone.files, gone.undated) == (1, (), 2)
         assert len(store.samples()) == 3
+        assert store.forget(file="two.log", before=MONDAY).undated == 1
+        assert store.forget(instance_type="b2.y", before=MONDAY).undated == 0
 
     def test_all_conditions_must_hold(self, store):
         assert store.forget(file="two.log", instance_type="b2.y").samples == 1

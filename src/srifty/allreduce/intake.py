@@ -244,7 +244,7 @@ def _from_log(data: bytes, file: SourceFile, answers: Answers) -> Intake:
     return Intake(
         file=file,
         samples=samples,
-        dropped=tuple(sorted(dropped, key=lambda row: row.line)),
+        dropped=tuple(sorted(dict.fromkeys(dropped), key=lambda row: row.line)),
         world_size=log.world_size,
         world_size_from=log.world_size_from,
         world_size_range=log.world_size_range,

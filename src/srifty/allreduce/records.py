@@ -115,7 +115,8 @@ class Forgotten:
     Attributes:
         samples: how many samples.
         files: names of the imports that have nothing left.
-        undated: samples without a date, which no limit in time removes.
+        undated: samples that the other conditions hold for, but not a limit in time: no date is
+            known.
     """
 
     samples: int

@@ -160,7 +160,7 @@ class SampleStore:
         collective: Collective | None = None,
         instance_types: Collection[str] | None = None,
     ) -> SampleColumns:
-        """Returns what `samples` does as arrays: some four times as fast for many samples.
+        """Returns what `samples` does as arrays, in a third of the time.
 
         Raises:
             InputError: the file cannot be read.
@@ -231,30 +231,34 @@ class SampleStore:
         Raises:
             InputError: the store holds no such import or type, or cannot be written.
         """
-        clauses, values = _conditions(instance_type=instance_type, before=before)
-        where = f" WHERE {' AND '.join(clauses)}" if clauses else ""
-        doomed = f"sample_id IN (SELECT samples.id FROM {JOINED}{where})"
         with (
             explained(self.path),
             transaction(self._connection, writing=True, keep=not dry_run),
         ):
+            clauses, values = ["1"], list[Any]()
+            of_file = ""
             if file is not None:
                 ids = self._files_named(file)
-                doomed += f" AND file_id IN ({', '.join('?' * len(ids))})"
-                values += ids
-            if instance_type is not None and not self._rows(
-                "SELECT id FROM allocations WHERE instance_type = ?", instance_type
-            ):
-                raise InputError(
-                    f"holds no samples of {instance_type!r}; see srifty allreduce list",
-                    str(self.path),
-                )
-            ((undated,),) = self._rows("SELECT count(*) FROM samples WHERE measured_at = ''")
-            self._connection.execute(f"DELETE FROM holdings WHERE {doomed}", values)
+                of_file = f"file_id IN ({', '.join(map(str, ids))})"
+                clauses.append(f"samples.id IN (SELECT sample_id FROM holdings WHERE {of_file})")
+            if instance_type is not None:
+                self._require_type(instance_type)
+                clauses.append("instance_type = ?")
+                values.append(instance_type)
+            undated = 0
+            if before is not None:
+                found = f"SELECT count(*) FROM {JOINED} WHERE {' AND '.join(clauses)}"
+                ((undated,),) = self._rows(f"{found} AND measured_at = ''", *values)
+                clauses.append("measured_at <> '' AND measured_at < ?")
+                values.append(kept_moment(before))
+            doomed = f"SELECT samples.id FROM {JOINED} WHERE {' AND '.join(clauses)}"
+            self._connection.execute(
+                f"DELETE FROM holdings WHERE {of_file or 1} AND sample_id IN ({doomed})", values
+            )
             count, names = self._sweep()
             if count:
                 self._mark_changed()
-        return Forgotten(count, names, undated if before is not None else 0)
+        return Forgotten(count, names, undated)
 
     def _read(
         self, collective: Collective | None, instance_types: Collection[str] | None
@@ -323,6 +327,12 @@ class SampleStore:
             )
         return found
 
+    def _require_type(self, name: str) -> None:
+        if not self._rows("SELECT id FROM allocations WHERE instance_type = ?", name):
+            raise InputError(
+                f"holds no samples of {name!r}; see srifty allreduce list", str(self.path)
+            )
+
     def _sweep(self) -> tuple[int, tuple[str, ...]]:
         """Removes what nothing holds; returns how many samples, and the names of the files."""
         count = self._connection.execute(
@@ -338,17 +348,3 @@ class SampleStore:
             "DELETE FROM allocations WHERE id NOT IN (SELECT allocation_id FROM series)"
         )
         return count, names
-
-
-def _conditions(
-    *, instance_type: str | None, before: datetime | None
-) -> tuple[list[str], list[Any]]:
-    clauses: list[str] = []
-    values: list[Any] = []
-    if instance_type is not None:
-        clauses.append("instance_type = ?")
-        values.append(instance_type)
-    if before is not None:
-        clauses.append("measured_at <> '' AND measured_at < ?")
-        values.append(kept_moment(before))
-    return clauses, values
