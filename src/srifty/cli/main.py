@@ -25,6 +25,7 @@ COMMANDS = {
     "plan": "Find the VMs to rent for a job, or say why there are none.",
     "simulate": "Forecast one cluster configuration.",
     "catalog": "Show prices and quotas; bring fresh ones.",
+    "allreduce": "Keep measured allreduces: import, list, forget, export.",
     "evaluate": "Measure how well the models predict measurements of yours.",
 }
 
