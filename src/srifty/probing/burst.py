@@ -1,0 +1,96 @@
+"""Whether a link that was kept busy became slower and stayed so. Pure.
+
+Instance types rated "up to" a speed burst on credits and then fall to a baseline. The rule is
+simple on purpose: a third of the time against another third, so that a short disturbance, which
+spoils fewer than half the points of a third, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from statistics import median
+
+from srifty.core.allreduce import Collective
+from srifty.probing.grid import Cell
+
+# Repeats of one configuration differ by about 10 % at 1 MiB and above; twice that is no noise.
+LOSS = 0.2
+_LEAST_POINTS = 9
+
+
+class Trend(Enum):
+    """What a long run showed."""
+
+    STEADY = "The bandwidth held to the end of the long run."
+    DROPPED = "The bandwidth fell during the long run and stayed low: a burst, then a baseline."
+    TOO_SHORT = "The long run has too few points to tell a burst from a baseline; make it longer."
+
+
+@dataclass(frozen=True, slots=True)
+class LongPoint:
+    """One point of a long run.
+
+    Attributes:
+        at_s: seconds from its begin to the end of this point.
+        time_s: seconds that one operation took.
+    """
+
+    at_s: float
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LongRun:
+    """One large message repeated for long.
+
+    Attributes:
+        cell: the message, and how many of them at once.
+        world_size: number of ranks.
+        points: in order of time.
+        before_s: seconds per operation of the grid's own samples of that size.
+    """
+
+    cell: Cell
+    world_size: int
+    points: tuple[LongPoint, ...]
+    before_s: tuple[float, ...] = ()
+
+    @property
+    def first_s(self) -> float:
+        """Median seconds in the first third, or of the grid's samples if those were faster."""
+        third = [point.time_s for point in self.points[: self._third]]
+        candidates = [median(times) for times in (third, self.before_s) if times]
+        return min(candidates)
+
+    @property
+    def last_s(self) -> float:
+        """Median seconds in the last third."""
+        return median(point.time_s for point in self.points[-self._third :])
+
+    @property
+    def trend(self) -> Trend:
+        """Dropped where the last third's bandwidth is over 20 % below the first one's."""
+        if len(self.points) < _LEAST_POINTS:
+            return Trend.TOO_SHORT
+        is_slower = self.first_s < (1 - LOSS) * self.last_s
+        return Trend.DROPPED if is_slower else Trend.STEADY
+
+    @property
+    def _third(self) -> int:
+        return max(1, len(self.points) // 3)
+
+    def bus_bytes_per_s(self, time_s: float) -> float:
+        """Returns the bus bandwidth at so many seconds per operation, in bytes per second."""
+        return self.cell.total_bytes / time_s * Collective.ALL_REDUCE.bus_factor(self.world_size)
+
+    def slices(self, most: int = 8) -> tuple[LongPoint, ...]:
+        """Returns at most `most` stretches of equal length: each one's end and median time."""
+        step = max(1, -(-len(self.points) // most))
+        parts: Sequence[tuple[LongPoint, ...]] = [
+            self.points[i : i + step] for i in range(0, len(self.points), step)
+        ]
+        return tuple(
+            LongPoint(part[-1].at_s, median(point.time_s for point in part)) for part in parts
+        )
