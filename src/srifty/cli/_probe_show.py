@@ -126,8 +126,8 @@ def show_findings(console: Console, findings: Findings) -> None:
 
 def _show_table(console: Console, samples: Sequence[AllreduceSample]) -> None:
     first = samples[0]
-    version = first.library_version.split()[0]
-    library = first.library_version if version == "gloo" else f"NCCL {first.library_version}"
+    is_gloo = first.library_version.startswith("gloo")
+    library = first.library_version if is_gloo else f"NCCL {first.library_version}"
     over = f" over {first.transport}" if first.transport else ""
     console.print(
         Text(

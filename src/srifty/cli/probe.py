@@ -14,6 +14,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from srifty.allreduce.samples import write_samples
+from srifty.allreduce.store import UNNAMED
 from srifty.cli._json import dump
 from srifty.cli._options import AsJson
 from srifty.cli._probe_keep import keep, require_place
@@ -138,6 +140,15 @@ def probe(
         if nccl_tests:
             typer.echo("\n".join(nccl_tests_commands(grid)))
             return
+        where = _Where(
+            instance_type=_text("--instance-type", instance_type),
+            cloud=_text("--cloud", cloud),
+            region=_text("--region", region),
+            zone=_text("--zone", zone),
+            placement_group=placement_group,
+            transport=_text("--transport", transport),
+            config=None if config is None else _text("--config", config),
+        )
         launch = launch_from(os.environ)
         if launch.rank == 0:
             require_place(output, db)
@@ -146,7 +157,6 @@ def probe(
         if rank != "0":  # rank 0 says it for all
             raise typer.Exit(EXIT_BAD_INPUT) from None
         raise
-    where = _Where(instance_type, cloud, region, zone, placement_group, transport, config)
     findings, watch = Findings(), Watch()
     progress = SearchProgress("Measuring", redraws=False)
     ended, code = "done", 0
@@ -173,7 +183,8 @@ def probe(
         except InputError as error:
             ended, code = str(error), EXIT_BAD_INPUT
         if launch.rank == 0:
-            _finish(findings, output, db, ended, as_json=as_json)
+            # Nothing measured is lost: what cannot be put away is printed.
+            code = max(code, _finish(findings, output, db, ended, as_json=as_json))
         elif code == EXIT_UNFINISHED:
             typer.echo(f"error: rank {launch.rank}: {ended}", err=True)
         if code:
@@ -186,6 +197,14 @@ def _seconds(option: str, value: float, least: float) -> float:
     return value
 
 
+def _text(option: str, text: str) -> str:
+    if not text.isprintable() or text != text.strip():
+        raise InputError(
+            f"must be one line of plain text without blanks around, not {text!r}", option
+        )
+    return text
+
+
 def _place(where: _Where, group: Group, element: ElementType) -> Place:
     launch = group.launch
     config = where.config
@@ -194,7 +213,7 @@ def _place(where: _Where, group: Group, element: ElementType) -> Place:
     gpu_words = group.gpu.replace(" ", "-")
     return Place(
         # The same label that an imported log without an instance type gets.
-        instance_type=where.instance_type or f"unnamed-{launch.local_world_size}x{gpu_words}",
+        instance_type=where.instance_type or f"{UNNAMED}{launch.local_world_size}x{gpu_words}",
         cloud=where.cloud,
         region=where.region,
         zone=where.zone,
@@ -240,17 +259,21 @@ def _why_stopped(received: list[int]) -> tuple[str, int]:
 
 def _finish(
     findings: Findings, output: Path | None, db: Path | None, ended: str, *, as_json: bool
-) -> None:
-    """Puts away and shows what there is; on rank 0 alone."""
+) -> int:
+    """Puts away and shows what there is; returns the exit code that this calls for."""
     samples = tuple(findings.samples)  # a measuring thread that was left behind may yet add one
-    stored = keep(samples, output, db) if samples else ""
+    stored, lost = "", ""
+    try:
+        stored = keep(samples, output, db) if samples else ""
+    except InputError as error:
+        lost = str(error)
     if ended != "done":
         typer.echo(f"error: {ended}", err=True)
     for note in findings.notes:
         typer.echo(f"note: {note}", err=True)
     if samples and not samples[0].transport:
         typer.echo("note: the transport is unknown; say it with --transport.", err=True)
-    if samples and samples[0].instance_type.startswith("unnamed-"):
+    if samples and samples[0].instance_type.startswith(UNNAMED):
         typer.echo(
             "note: without --instance-type no plan uses these samples; they are kept as "
             f"{samples[0].instance_type}.",
@@ -260,8 +283,13 @@ def _finish(
         typer.echo(dump(probe_document(findings, stored, ended)))
     else:
         show_findings(console_for_results(), findings)
+    if lost:
+        typer.echo(f"error: {lost}\nThe samples, for srifty allreduce import:", err=True)
+        write_samples(samples, sys.stderr)
+        return EXIT_BAD_INPUT
     where = f"{len(samples)} samples are kept in {stored}" if samples else "no samples are kept"
     typer.echo(f"{where}.", err=True)
+    return 0
 
 
 def _leave(code: int) -> NoReturn:

@@ -1,8 +1,9 @@
 """Whether a link that was kept busy became slower and stayed so. Pure.
 
-Instance types rated "up to" a speed burst on credits and then fall to a baseline. The rule is
-simple on purpose: a third of the time against another third, so that a short disturbance, which
-spoils fewer than half the points of a third, changes nothing.
+Instance types rated "up to" a speed burst on credits and then fall to a baseline. The rule: the
+bandwidth dropped for good if three in four points of the last third of the time are over 20 % below
+the median of the first third (or of the samples taken just before, should those be faster). So a
+disturbance that comes and goes is no drop.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from srifty.probing.grid import Cell
 
 # Repeats of one configuration differ by about 10 % at 1 MiB and above; twice that is no noise.
 LOSS = 0.2
+_SHARE = 0.75
 _LEAST_POINTS = 9
 
 
@@ -71,11 +73,12 @@ class LongRun:
 
     @property
     def trend(self) -> Trend:
-        """Dropped where the last third's bandwidth is over 20 % below the first one's."""
+        """What the points show; see the rule at the top."""
         if len(self.points) < _LEAST_POINTS:
             return Trend.TOO_SHORT
-        is_slower = self.first_s < (1 - LOSS) * self.last_s
-        return Trend.DROPPED if is_slower else Trend.STEADY
+        last = self.points[-self._third :]
+        slower = sum(self.first_s < (1 - LOSS) * point.time_s for point in last)
+        return Trend.DROPPED if slower >= _SHARE * len(last) else Trend.STEADY
 
     @property
     def _third(self) -> int:

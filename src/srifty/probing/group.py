@@ -132,7 +132,10 @@ def open_group(torch: Any, launch: Launch, backend: Backend, element: ElementTyp
         torch_version=torch_version,
         gpu=gpu,
         allocation=f"{allocation:08x}",
-        notes=_notes(torch, control, launch, gpu),
+        notes=(
+            *_notes(torch, control, launch, gpu),
+            *_fallback_notes(torch, control, backend, chosen),
+        ),
         torch=torch,
         control=control,
         measured=measured,
@@ -191,6 +194,16 @@ def _notes(torch: Any, control: Any, launch: Launch, gpu: str) -> tuple[str, ...
     if kinds > 1:
         notes.append(f"The ranks have {kinds} GPU models; the samples name rank 0's, {gpu}.")
     return tuple(notes)
+
+
+def _fallback_notes(torch: Any, control: Any, asked: Backend, chosen: Backend) -> tuple[str, ...]:
+    """Says where `auto` took gloo though there are GPUs: its times are not those of training."""
+    has_gpu = _highest(torch, control, [float(torch.cuda.is_available())])[0] > 0
+    if asked is not Backend.AUTO or chosen is Backend.NCCL or not has_gpu:
+        return ()
+    return (
+        "There are GPUs, but not one for each process of every VM, or no NCCL: gloo was measured.",
+    )
 
 
 def _digest(text: str) -> int:

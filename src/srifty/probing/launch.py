@@ -69,8 +69,13 @@ def library_settings(environment: Mapping[str, str], backend: str) -> str:
         backend: `nccl` or `gloo`; only settings that start with its name are taken.
     """
     return " ".join(
-        f"{name}={value}"
+        f"{name}={_one_line(value)}"
         for name, value in sorted(environment.items())
         if name.startswith(f"{backend.upper()}_")
         and not any(word in name for word in _NOT_RELEVANT)
     )
+
+
+def _one_line(text: str) -> str:
+    """Returns the text without blanks around and with a `?` for what would not print."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text.strip())

@@ -49,7 +49,7 @@ def probe(
         place_of: what every sample says, given the group.
         findings: gets the samples as they come; those of rank 0 count.
         watch: is ticked after each agreement, and says when to stop.
-        report: is told how many of how many samples are done.
+        report: is told how many of how many steps are done.
 
     Raises:
         InputError: the ranks cannot measure this; all raise it together.
@@ -62,8 +62,10 @@ def probe(
         Sweep(group, grid, place_of(group), findings, watch, report).run()
         group.close()
     except RuntimeError as error:  # torch's word for a peer that is gone, a time-out, a GPU's fault
-        first_line = str(error).strip().splitlines()[0]
-        raise ProbeFailed(f"another rank was lost, or the library failed: {first_line}") from error
+        first_sentence = str(error).strip().split(". ", 1)[0].splitlines()[0]
+        raise ProbeFailed(
+            f"another rank was lost, or the library failed: {first_sentence}"
+        ) from error
 
 
 class Sweep:
@@ -75,7 +77,7 @@ class Sweep:
         place: what every sample says.
         findings: gets the samples as they come; those of rank 0 count.
         watch: is ticked after each agreement, and says when to stop.
-        report: is told how many of how many samples are done.
+        report: is told how many of how many steps are done: first trials and samples.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Sweep:
         self._began_s = time.monotonic()
         self._unmeasured_s = 0.0
         self._measurements = 0
+        self._tried = 0
 
     def run(self) -> None:
         """Measures the grid and, if asked for, the long run.
@@ -140,6 +143,8 @@ class Sweep:
                 self._operation_s(rung.cell, 1)
             rung_s = self._operation_s(rung.cell, 1)
             before = rung.cell
+            self._tried = number + 1
+            self._report(self._tried, len(rungs) + len(grid.cells) * grid.repeats)
             if rung.in_grid:
                 kept.append(rung.cell)
                 operation_s.append(rung_s)
@@ -173,7 +178,8 @@ class Sweep:
                         cells[i], latest_s[i], first_run + round_number, datetime.now(UTC)
                     )
                 )
-                self._report(round_number * kept + done + 1, repeats * kept)
+                at = self._tried + round_number * kept + done + 1
+                self._report(at, self._tried + repeats * kept)
         if missed:
             self._findings.notes.append(
                 f"{missed} of {repeats * kept} samples were not taken: operations took longer than "
