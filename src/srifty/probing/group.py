@@ -72,7 +72,8 @@ class Group:
         self.torch.distributed.barrier(group=self.control)
 
     def close(self) -> None:
-        """Ends the groups; all ranks must come here."""
+        """Ends the groups once all ranks have come here, so that none is left in an operation."""
+        self.barrier()
         self.torch.distributed.destroy_process_group()
 
 
