@@ -3,7 +3,7 @@ import json
 import pytest
 
 from srifty.allreduce.samples import read_samples
-from srifty.allreduce.store import SampleStore
+from srifty.allreduce.store import SampleStore, store_path
 from srifty.cli import probe as module
 from srifty.cli._probe_keep import keep, require_place
 from srifty.cli._probe_show import probe_document, rows_of
@@ -18,10 +18,9 @@ from tests.probing.test_launch import TORCHRUN
 
 
 @pytest.fixture(autouse=True)
-def _no_torchrun(monkeypatch, tmp_path):
+def _no_torchrun(monkeypatch):
     for name in TORCHRUN:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SRIFTY_DB", str(tmp_path / "default" / "srifty.db"))
 
 
 def under_torchrun(monkeypatch, rank="0"):
@@ -121,9 +120,9 @@ def test_places_that_cannot_be_written_are_refused_before_measuring(monkeypatch,
     assert taken.read_text() == "precious"
 
 
-def test_samples_go_to_the_file_the_store_or_both(tmp_path, monkeypatch):
+def test_samples_go_to_the_file_the_store_or_both(tmp_path):
     samples = samples_of(0.5, 0.25)
-    default = tmp_path / "default" / "srifty.db"
+    default = store_path()
     csv, db = tmp_path / "a.csv", tmp_path / "b.db"
     assert keep(samples, csv, None) == str(csv)
     assert not default.exists()

@@ -73,7 +73,13 @@ def builtin_samples() -> tuple[AllreduceSample, ...]:
     return _whole_or_error(parse_samples(text, name), name)
 
 
-def parse_samples(text: str, source: str, given: Mapping[str, str] | None = None) -> ParsedCsv:
+def parse_samples(
+    text: str,
+    source: str,
+    given: Mapping[str, str] | None = None,
+    *,
+    only: Collective | None = None,
+) -> ParsedCsv:
     r"""Returns the good and the bad rows of a CSV text.
 
     Columns: `instance_type, nodes, world_size, size_bytes, time_us` and, where known, the others of
@@ -84,13 +90,15 @@ def parse_samples(text: str, source: str, given: Mapping[str, str] | None = None
         text: the file's text; lines end with `\n`.
         source: the file's name, for messages.
         given: cells by column for rows that leave them empty; a row that says otherwise is bad.
+        only: a row of another collective is bad; None: none is.
 
     Raises:
         InputError: the text lacks a column, or has one twice.
     """
     given = given or {}
     lines = text.split("\n")
-    header = [name.strip() for name in split_csv_line(lines[0]) or ()]
+    top = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    header = [name.strip() for name in split_csv_line(lines[top]) or ()]
     missing = [name for name in _REQUIRED if name not in (*header, *given)]
     if missing:
         raise InputError(
@@ -103,11 +111,14 @@ def parse_samples(text: str, source: str, given: Mapping[str, str] | None = None
         raise InputError(f"has the column(s) {', '.join(twice)} twice", source)
     samples: list[AllreduceSample] = []
     dropped: list[DroppedRow] = []
-    for number, line in enumerate(lines[1:], start=2):
+    for number, line in enumerate(lines[top + 1 :], start=top + 2):
         if not line.strip():
             continue
         try:
-            samples.append(_sample(_row(line, header, given)))
+            sample = _sample(_row(line, header, given))
+            if only not in (None, sample.collective):
+                raise InputError(f"is {sample.collective}, but {only} was asked for")
+            samples.append(sample)
         except InputError as error:
             dropped += [DroppedRow(number, problem.message) for problem in error.problems]
     return ParsedCsv(tuple(samples), tuple(dropped))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from srifty.allreduce import AlphaBetaModel, builtin_samples, read_samples
+from srifty.allreduce import AlphaBetaModel
+from srifty.allreduce.loading import plan_samples
 from srifty.catalog import Resolved, resolve
 from srifty.catalog.store import (
     own_catalog_path,
@@ -37,6 +38,7 @@ class Workbench:
         catalog: its offers, and what is to be said of them.
         simulator: forecasts iterations.
         batch_ranges: which micro-batches each GPU model takes.
+        notes: what is to be said of the samples and the offers; full sentences.
     """
 
     file: JobFile
@@ -44,6 +46,7 @@ class Workbench:
     catalog: Resolved
     simulator: Simulator
     batch_ranges: dict[str, BatchRange]
+    notes: tuple[str, ...]
 
 
 def open_job(path: Path, changes: Sequence[str]) -> Workbench:
@@ -78,7 +81,7 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
             f"for {have}",
             str(path),
         )
-    samples = read_samples(file.allreduce_samples) if file.allreduce_samples else builtin_samples()
+    samples, note = plan_samples(file.allreduce_samples)
     efa = {"on": True, "off": False}.get(file.network.efa)
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
     return Workbench(
@@ -92,6 +95,7 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
             )
             for gpu, model in models.items()
         },
+        notes=((note,) if note else ()) + catalog.notes,
     )
 
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "simulate": "Forecast one cluster configuration.",
     "catalog": "Show prices and quotas; bring fresh ones.",
     "probe": "Measure allreduce times among the processes at hand, under torchrun.",
+    "allreduce": "Keep measured allreduces: import, list, forget, export.",
     "evaluate": "Measure how well the models predict measurements of yours.",
 }
 

@@ -17,7 +17,7 @@ import typer
 from srifty.allreduce.samples import write_samples
 from srifty.allreduce.store import UNNAMED
 from srifty.cli._json import dump
-from srifty.cli._options import AsJson
+from srifty.cli._options import AsJson, StoreFile
 from srifty.cli._probe_keep import keep, require_place
 from srifty.cli._probe_show import probe_document, show_findings
 from srifty.cli._progress import SearchProgress
@@ -112,9 +112,7 @@ def probe(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.csv", help="Write a CSV file.")
     ] = None,
-    db: Annotated[
-        Path | None, typer.Option(help="The store to add to; SRIFTY_DB or the default if left out.")
-    ] = None,
+    db: StoreFile = None,
     nccl_tests: Annotated[
         bool,
         typer.Option(

@@ -71,7 +71,7 @@ class JobFile:
         path: where it was read from.
         job: the job.
         supply: what may be rented.
-        allreduce_samples: CSV file of allreduce samples; None: the built-in ones.
+        allreduce_samples: store or CSV file of allreduce samples; None where the job names none.
         allow_cross_zone: whether one plan may use several zones.
         prefer: instance types, the most wanted first.
         network: which network features the run will use.
