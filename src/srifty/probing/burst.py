@@ -19,7 +19,8 @@ from srifty.probing.grid import Cell
 # Repeats of one configuration differ by about 10 % at 1 MiB and above; twice that is no noise.
 LOSS = 0.2
 _SHARE = 0.75
-_LEAST_POINTS = 9
+_LEAST_POINTS = 3  # in a third
+_ALMOST = 1 - 1e-9
 
 
 class Trend(Enum):
@@ -50,7 +51,7 @@ class LongRun:
     Attributes:
         cell: the message, and how many of them at once.
         world_size: number of ranks.
-        points: in order of time.
+        points: in order of time; at least one.
         before_s: seconds per operation of the grid's own samples of that size.
     """
 
@@ -62,38 +63,50 @@ class LongRun:
     @property
     def first_s(self) -> float:
         """Median seconds in the first third, or of the grid's samples if those were faster."""
-        third = [point.time_s for point in self.points[: self._third]]
-        candidates = [median(times) for times in (third, self.before_s) if times]
-        return min(candidates)
+        third = [point.time_s for point in self._first_third()]
+        return min(median(times) for times in (third, self.before_s) if times)
 
     @property
     def last_s(self) -> float:
         """Median seconds in the last third."""
-        return median(point.time_s for point in self.points[-self._third :])
+        return median(point.time_s for point in self._last_third())
 
     @property
     def trend(self) -> Trend:
         """What the points show; see the rule at the top."""
-        if len(self.points) < _LEAST_POINTS:
+        last = self._last_third()
+        if min(len(self._first_third()), len(last)) < _LEAST_POINTS:
             return Trend.TOO_SHORT
-        last = self.points[-self._third :]
         slower = sum(self.first_s < (1 - LOSS) * point.time_s for point in last)
         return Trend.DROPPED if slower >= _SHARE * len(last) else Trend.STEADY
-
-    @property
-    def _third(self) -> int:
-        return max(1, len(self.points) // 3)
 
     def bus_bytes_per_s(self, time_s: float) -> float:
         """Returns the bus bandwidth at so many seconds per operation, in bytes per second."""
         return self.cell.total_bytes / time_s * Collective.ALL_REDUCE.bus_factor(self.world_size)
 
-    def slices(self, most: int = 8) -> tuple[LongPoint, ...]:
-        """Returns at most `most` stretches of equal length: each one's end and median time."""
-        step = max(1, -(-len(self.points) // most))
-        parts: Sequence[tuple[LongPoint, ...]] = [
-            self.points[i : i + step] for i in range(0, len(self.points), step)
-        ]
+    def slices(self, count: int = 8) -> tuple[LongPoint, ...]:
+        """Returns the end and the median time of each of `count` equal stretches of time.
+
+        Stretches without a point are left out.
+        """
+        ends = [self.points[-1].at_s * (number + 1) / count for number in range(count)]
+        parts = [self._between(end - ends[0], end) for end in ends]
         return tuple(
-            LongPoint(part[-1].at_s, median(point.time_s for point in part)) for part in parts
+            LongPoint(part[-1].at_s, median(point.time_s for point in part))
+            for part in parts
+            if part
         )
+
+    # Thirds of the time, not of the points: on the slow part of a run each point takes longer, so
+    # that there are fewer of them.
+    def _first_third(self) -> Sequence[LongPoint]:
+        return self._between(0.0, self.points[-1].at_s / 3) or self.points[:1]
+
+    def _last_third(self) -> Sequence[LongPoint]:
+        end_s = self.points[-1].at_s
+        return self._between(end_s * 2 / 3, end_s) or self.points[-1:]
+
+    def _between(self, after_s: float, until_s: float) -> Sequence[LongPoint]:
+        # The end of the whole run belongs to its last stretch whatever a division rounds to.
+        until_s = self.points[-1].at_s if until_s > self.points[-1].at_s * _ALMOST else until_s
+        return [point for point in self.points if after_s < point.at_s <= until_s]

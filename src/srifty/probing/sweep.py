@@ -221,8 +221,8 @@ class Sweep:
         long = self._findings.long
         if long is None:
             return
-        # Every rank holds the same points but its own times at_s; the trend uses none of these.
-        if long.trend is Trend.DROPPED:
+        # Each rank has clocked the points itself, so the trend is rank 0's to tell.
+        if self._decide(long.trend is Trend.DROPPED):
             self._sample_again(cells, operation_s, long)
 
     def _sample_again(
