@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -102,6 +104,19 @@ def test_nccl_tests_needs_no_torchrun():
     assert outcome.code == 0
     assert "all_reduce_perf -b 1024 -e 1048576 -f 2" in outcome.out
     assert outcome.err == ""
+    as_json = srifty("probe", "--nccl-tests", "--sizes", "1KiB..1MiB", "--json")
+    assert json.loads(as_json.out)["shell"] == outcome.out.splitlines()
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "srifty", "probe", "--nccl-tests"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "all_reduce_perf" in done.stdout
 
 
 def test_places_that_cannot_be_written_are_refused_before_measuring(monkeypatch, tmp_path):

@@ -136,7 +136,8 @@ def probe(
             long_s=_seconds("--long", long, least=0.0),
         )
         if nccl_tests:
-            typer.echo("\n".join(nccl_tests_commands(grid)))
+            lines = nccl_tests_commands(grid)
+            typer.echo(dump({"shell": list(lines)}) if as_json else "\n".join(lines))
             return
         where = _Where(
             instance_type=_text("--instance-type", instance_type),

@@ -119,7 +119,7 @@ def open_group(torch: Any, launch: Launch, backend: Backend, element: ElementTyp
     # kills the process, only comes after it.
     measured = distributed.new_group(backend=chosen.value, timeout=timedelta(seconds=2 * SILENCE_S))
     _require_sums(torch, control, measured, chosen, device, element)
-    gpu = str(torch.cuda.get_device_name(launch.local_rank)) if torch.cuda.is_available() else "cpu"
+    gpu = _gpu_name(torch, launch)
     allocation = _from_rank_0(torch, control, [secrets.randbits(31)])[0]
     torch_version = str(torch.__version__).split("+", 1)[0]
     version = f"gloo torch-{torch_version}"
@@ -205,6 +205,13 @@ def _fallback_notes(torch: Any, control: Any, asked: Backend, chosen: Backend) -
     return (
         "There are GPUs, but not one for each process of every VM, or no NCCL: gloo was measured.",
     )
+
+
+def _gpu_name(torch: Any, launch: Launch) -> str:
+    if not torch.cuda.is_available():
+        return "cpu"
+    # Under gloo there may be more processes than GPUs.
+    return str(torch.cuda.get_device_name(launch.local_rank % torch.cuda.device_count()))
 
 
 def _digest(text: str) -> int:
