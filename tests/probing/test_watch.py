@@ -63,3 +63,12 @@ def test_a_task_that_cannot_stop_is_left_behind():
         run_watched(lambda: never.wait(MINUTE) and None, watch, grace_s=0.05)
     never.set()
     assert watch.waited_s > 0.05
+
+
+def test_asking_again_does_not_prolong_the_grace():
+    watch = Watch()
+    watch.ask_to_stop()
+    threading.Event().wait(0.02)
+    waited_s = watch.waited_s
+    watch.ask_to_stop()
+    assert watch.waited_s >= waited_s
