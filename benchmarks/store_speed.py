@@ -64,7 +64,6 @@ def main() -> None:
             print(
                 f"one type:      {seconds(lambda: store.samples(instance_types=['type1'])):.3f} s"
             )
-            print(f"columns():     {seconds(store.columns):.3f} s")
             print(f"curves():      {seconds(store.curves):.3f} s")
             print(f"fingerprint(): {seconds(store.fingerprint) * 1e6:.0f} µs")
 

@@ -169,7 +169,8 @@ def test_an_unmeasured_type_is_answered_from_its_data_sheet(nvlink):
     assert "not measured" in sentence
     assert "new.x" in sentence
     assert "25 Gbit/s" in sentence
-    assert model.uncertainty(kind, np.array([2]), np.array([2]), np.array([1e6])).model_fraction > 0.05
+    spread = model.uncertainty(kind, np.array([2]), np.array([2]), np.array([1e6]))
+    assert spread.model_fraction > 0.05
 
 
 def test_nvlink_seen_on_one_type_holds_for_its_relatives():

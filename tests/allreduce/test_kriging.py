@@ -30,9 +30,9 @@ def test_a_single_hiccup_does_not_bend_the_curve():
     samples = sweep(worlds=((16, 2),), sizes=[8 * 2**i for i in range(28)], noise=0.02)
     at = next(i for i, s in enumerate(samples) if s.size_bytes == 512)
     bent = [*samples]
-    bent[at] = type(bent[at])(**{f: getattr(bent[at], f) for f in bent[at].__slots__} | {
-        "time_s": bent[at].time_s * 2.2
-    })
+    bent[at] = type(bent[at])(
+        **{f: getattr(bent[at], f) for f in bent[at].__slots__} | {"time_s": bent[at].time_s * 2.2}
+    )
     log_time, _ = KrigingCurve(points_of(bent)).predict(16, 2, np.array([512.0]))
     assert np.exp(log_time[0]) == pytest.approx(ring_time_s(16, 2, 512), rel=0.08)
 
@@ -82,7 +82,8 @@ def test_one_point_is_enough_to_answer():
 )
 def test_answers_are_finite_and_positive_whatever_was_measured(seed, noise, asked):
     rng = np.random.default_rng(seed)
-    worlds = [(int(v * g), int(v)) for v, g in zip(rng.integers(2, 60, 3), rng.integers(1, 9, 3))]
+    vms_and_gpus = rng.integers((2, 1), (60, 9), (3, 2)).tolist()
+    worlds = [(v * g, v) for v, g in vms_and_gpus]
     sizes = sorted({int(size) for size in rng.choice(SIZES, 4)})
     curve = KrigingCurve(points_of(sweep(worlds=worlds, sizes=sizes, noise=noise, seed=seed)))
     vms, power = asked

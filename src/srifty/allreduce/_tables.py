@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
-from srifty.allreduce.columns import CATEGORIES, PLACEMENT, SampleColumns, code
 from srifty.allreduce.samples import in_utc
 from srifty.core.allreduce import AllreduceSample, Collective
 
@@ -23,6 +20,8 @@ _SETUP = (
     "collective", "gpu", "vms", "world_size", "library_version", "transport", "config", "dtype",
     "concurrent", "placement_group",
 )  # fmt: skip
+# Whether VMs shared a placement group, as a number.
+PLACEMENT = {None: -1, False: 0, True: 1}
 _PLACEMENT_OF = {number: placement for placement, number in PLACEMENT.items()}
 
 
@@ -89,37 +88,6 @@ def shared_fields(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
         fields["placement_group"] = _PLACEMENT_OF[fields["placement_group"]]
         shared[series_id] = fields
     return shared
-
-
-def columns_of_rows(shared: Mapping[int, Mapping[str, Any]], rows: Sequence[Any]) -> SampleColumns:
-    """Returns samples as arrays.
-
-    Args:
-        shared: what the samples of each series have in common, by its id.
-        rows: of samples, as `sample_rows` returns them; all of these series.
-    """
-    series_ids, sizes, in_place, times, moments = zip(*rows, strict=True) if rows else ((),) * 5
-    index = {series_id: number for number, series_id in enumerate(shared)}
-    of_row = np.array([index[series_id] for series_id in series_ids], dtype=np.int64)
-
-    def spread(name: str) -> np.ndarray[Any, Any]:
-        return np.array([fields[name] for fields in shared.values()], dtype=np.int64)[of_row]
-
-    seconds = {text: datetime.fromisoformat(text).timestamp() for text in {*moments} - {""}}
-    coded = {name: code(str(fields[name]) for fields in shared.values()) for name in CATEGORIES}
-    placement = [PLACEMENT[fields["placement_group"]] for fields in shared.values()]
-    return SampleColumns(
-        vms=spread("vms"),
-        world_size=spread("world_size"),
-        size_bytes=np.array(sizes, dtype=np.float64),
-        time_s=np.array(times, dtype=np.float64),
-        in_place=np.array(in_place, dtype=np.bool_),
-        concurrent=spread("concurrent"),
-        placement_group=np.array(placement, dtype=np.int64)[of_row],
-        measured_at_s=np.array([seconds.get(text, np.nan) for text in moments], dtype=np.float64),
-        codes={name: codes[of_row] for name, (codes, _) in coded.items()},
-        names={name: names for name, (_, names) in coded.items()},
-    )
 
 
 def _id_of(

@@ -69,9 +69,13 @@ def read_samples(path: Path) -> tuple[AllreduceSample, ...]:
 
 def builtin_samples() -> tuple[AllreduceSample, ...]:
     """Returns the samples that Srifty ships, taken from public logs (each with its source)."""
-    text = resources.files("srifty").joinpath("data", "allreduce.csv").read_text(encoding="utf-8")
     name = "built-in allreduce samples"
-    return _whole_or_error(parse_samples(text, name), name)
+    return _whole_or_error(parse_samples(builtin_text(), name), name)
+
+
+def builtin_text() -> str:
+    """Returns the CSV text of the built-in samples."""
+    return resources.files("srifty").joinpath("data", "allreduce.csv").read_text(encoding="utf-8")
 
 
 def parse_samples(

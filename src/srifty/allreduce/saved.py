@@ -102,5 +102,5 @@ def load_blend(path: Path, *, fingerprint: str, types: Mapping[str, InstanceType
 
             trees = Boosted.restored(types, dict(header["trees"] or {}), raw)
         return Blend(types).restore(atlas, recipe, trees)
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError):
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError):
         return None

@@ -13,13 +13,11 @@ from typing import Any, Self
 from srifty.allreduce._database import connect, explained, transaction
 from srifty.allreduce._tables import (
     JOINED,
-    columns_of_rows,
     kept_moment,
     now,
     sample_rows,
     shared_fields,
 )
-from srifty.allreduce.columns import SampleColumns
 from srifty.allreduce.records import Added, Forgotten, ImportedFile, SourceFile, StoredCurve
 from srifty.allreduce.samples import require_storable
 from srifty.core.allreduce import AllreduceSample, Collective, CurveKey
@@ -153,20 +151,6 @@ class SampleStore:
             message = f"holds a sample that makes no sense: {error}"
             raise InputError(message, str(self.path)) from None
         return tuple(found)
-
-    def columns(
-        self,
-        *,
-        collective: Collective | None = None,
-        instance_types: Collection[str] | None = None,
-    ) -> SampleColumns:
-        """Returns what `samples` does as arrays, in a third of the time.
-
-        Raises:
-            InputError: the file cannot be read.
-        """
-        shared, rows = self._read(collective, instance_types)
-        return columns_of_rows(shared, rows)
 
     def curves(self) -> tuple[StoredCurve, ...]:
         """Returns what there is of each curve, sorted by instance type."""

@@ -90,4 +90,5 @@ def _show(document: dict[str, Any], recipe: Recipe) -> None:
             )
         )
     if document["kept_in"]:
-        typer.echo(f"Kept in {document['kept_in']}; plans use it until the samples change.", err=True)
+        kept = f"Kept in {document['kept_in']}; plans use it until the samples change."
+        typer.echo(kept, err=True)

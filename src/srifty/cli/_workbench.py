@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from srifty.allreduce import AlphaBetaModel
-from srifty.allreduce.loading import plan_samples
-from srifty.catalog import Resolved, resolve
+from srifty.allreduce.learned import LearnedModel
+from srifty.allreduce.loading import blend_of, plan_source
+from srifty.catalog import Resolved, builtin_instance_types, resolve
 from srifty.catalog.store import (
     own_catalog_path,
     quotas_path,
@@ -17,6 +17,7 @@ from srifty.catalog.store import (
     read_types,
     types_path,
 )
+from srifty.cli._progress import SearchProgress
 from srifty.compute.latency import LatencyModel
 from srifty.core.job import Job
 from srifty.core.profile import WorkloadProfile
@@ -81,21 +82,26 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
             f"for {have}",
             str(path),
         )
-    samples, note = plan_samples(file.allreduce_samples)
+    source = plan_source(file.allreduce_samples)
+    offered = {offer.instance_type.name: offer.instance_type for offer in catalog.offers}
+    with SearchProgress("Fitting the allreduce models") as progress:
+        blend = blend_of(source, {**builtin_instance_types(), **offered}, progress=progress)
     efa = {"on": True, "off": False}.get(file.network.efa)
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
     return Workbench(
         file=file,
         job=replace(file.job, profiles=profiles),
         catalog=catalog,
-        simulator=Simulator(models, AlphaBetaModel().fit(samples, efa=efa)),
+        simulator=Simulator(
+            models, LearnedModel(blend, efa=efa, library_version=file.network.nccl)
+        ),
         batch_ranges={
             gpu: BatchRange(
                 model.min_batch, model.knee_batch, model.max_batch, model.measured_batches
             )
             for gpu, model in models.items()
         },
-        notes=((note,) if note else ()) + catalog.notes,
+        notes=((source.note,) if source.note else ()) + catalog.notes,
     )
 
 

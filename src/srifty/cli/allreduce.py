@@ -1,4 +1,4 @@
-"""`srifty allreduce`: the store of measured allreduces. Import lives in a module of its own."""
+"""`srifty allreduce`: measured allreduces, kept and learned from; larger parts stand apart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from srifty.allreduce.provenance import mixture_warnings
 from srifty.allreduce.records import Forgotten, ImportedFile, StoredCurve
 from srifty.allreduce.samples import parse_measured_at, write_samples
 from srifty.allreduce.store import SampleStore, store_path
+from srifty.cli._allreduce_evaluate import evaluate_models
+from srifty.cli._allreduce_fit import fit_models
 from srifty.cli._allreduce_import import import_measurements
+from srifty.cli._allreduce_predict import predict_times
 from srifty.cli._json import dump
 from srifty.cli._options import AsJson, StoreFile
 from srifty.cli._show import console_for_results
@@ -27,7 +30,7 @@ from srifty.errors import InputError
 from srifty.units import format_bytes
 
 app = typer.Typer(
-    help="Keep measured allreduces.",
+    help="Keep measured allreduces, and forecast from them.",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -40,13 +43,24 @@ _EMPTY = "The store ({path}) holds no samples; srifty allreduce import brings so
 
 @app.callback()
 def _group() -> None:  # pyright: ignore[reportUnusedFunction] - typer calls it
-    """Keep measured allreduces."""
+    """Keep measured allreduces, and forecast from them."""
 
 
 app.command(
     "import",
     epilog="Example: srifty allreduce import nccl.log --instance-type p4d.24xlarge --cloud aws",
 )(import_measurements)
+
+
+app.command("fit", epilog="Example: srifty allreduce fit --tune 50")(fit_models)
+app.command(
+    "predict",
+    epilog="Example: srifty allreduce predict g4dn.8xlarge --world-size 8 --sizes 1MiB,25MiB",
+)(predict_times)
+app.command(
+    "evaluate",
+    epilog="Example: srifty allreduce evaluate --by largest-world-size --plot errors.svg",
+)(evaluate_models)
 
 
 @app.command("list", epilog="Example: srifty allreduce list --files")

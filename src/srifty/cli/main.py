@@ -26,7 +26,7 @@ COMMANDS = {
     "simulate": "Forecast one cluster configuration.",
     "catalog": "Show prices and quotas; bring fresh ones.",
     "probe": "Measure allreduce times among the processes at hand, under torchrun.",
-    "allreduce": "Keep measured allreduces: import, list, forget, export.",
+    "allreduce": "Keep measured allreduces, and forecast from them.",
     "evaluate": "Measure how well the models predict measurements of yours.",
 }
 

@@ -57,10 +57,14 @@ Switch = Annotated[Literal["on", "off", "auto"], PlainValidator(_switch)]
 
 
 class NetworkPart(FileModel):
-    """Which network features the run will use; `auto`: what Srifty assumes, and says."""
+    """What the run will use of the network; `auto`: what Srifty assumes, and says.
+
+    `nccl` is the library's version: samples of that version are preferred.
+    """
 
     efa: Switch = "auto"
     placement_group: Switch = "auto"
+    nccl: str | None = Field(default=None, pattern=r"^\d+\.\d+(\.\d+)?$")
 
 
 @dataclass(frozen=True)
