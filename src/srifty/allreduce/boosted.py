@@ -10,7 +10,7 @@ import xgboost
 from numpy.typing import NDArray
 
 from srifty.allreduce.atlas import Origin
-from srifty.allreduce.boosting import BoostingOptions
+from srifty.allreduce.boosting import THREADS, BoostingOptions
 from srifty.allreduce.estimator import Forecasts
 from srifty.allreduce.table import SampleTable
 from srifty.core.hardware import InstanceType
@@ -82,7 +82,7 @@ class Boosted:
         """
         boosted = cls(types)
         boosted._features.codes = codes
-        boosted._trees = xgboost.Booster()
+        boosted._trees = xgboost.Booster({"nthread": THREADS})
         try:
             boosted._trees.load_model(bytearray(raw))
         except xgboost.core.XGBoostError as error:
@@ -204,6 +204,7 @@ class _Features:
             feature_names=[*_NUMBERS, *_CATEGORIES],
             feature_types=["float"] * len(_NUMBERS) + ["c"] * len(_CATEGORIES),
             enable_categorical=True,
+            nthread=THREADS,
         )
 
     def _categories(self, table: SampleTable) -> dict[str, list[str]]:

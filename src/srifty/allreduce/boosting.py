@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+# On some thousand rows more threads mostly wait for each other.
+THREADS = 1
+
 
 @dataclass(frozen=True)
 class BoostingOptions:
@@ -35,5 +38,5 @@ class BoostingOptions:
         return {k: v for k, v in asdict(self).items() if k != "rounds"} | {
             "tree_method": "hist",
             "max_cat_to_onehot": 4,
-            "nthread": 1,  # thousands of rows: more threads wait for each other
+            "nthread": THREADS,
         }

@@ -75,7 +75,7 @@ def load_blend(path: Path, *, fingerprint: str, types: Mapping[str, InstanceType
         types: instance types that are known, by name.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             header: dict[str, Any] = json.loads(archive["header"].tobytes())
             if (header["format"], header["fingerprint"]) != (_FORMAT, fingerprint):
                 return None
