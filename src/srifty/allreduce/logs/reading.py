@@ -162,7 +162,8 @@ def _complaint(row: RawRow, layout: Layout | None) -> str:
         return f"size {row.size} or count {row.count} is no whole number"
     if row.dtype not in ELEMENT_BYTES:
         return f"{row.dtype!r} is no element type"
-    if layout is not None and layout.redop is not None and layout.redop != bool(row.redop):
+    unlike = layout is not None and layout.redop not in (None, bool(row.redop))
+    if unlike and texts:
         has = "has" if row.redop else "lacks"
         return f"{has} a reduction, unlike the header"
     if any(parse_number(text) is None and text.upper() != "N/A" for text in texts):

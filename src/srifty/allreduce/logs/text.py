@@ -48,8 +48,8 @@ _PREFIX = re.compile(
 # Where a message of NCCL, UCX or the launcher begins in the middle of a line.
 _MESSAGE = re.compile(
     r"\S*:\d+:\d+\s+\[\d+\]\s+(?:NCCL|RCCL)\b"
-    r"|\[\d{9,}\.\d+\]\s+\[\S+:\d+:\d+\]"
-    r"|\[\S+:\d{2,}\]\s+\D"
+    r"|\[\d{9,}\.\d+\]\s+\[\S+:\d+\s*:\d+\]"
+    r"|\[[\w.-]+:\d{2,}\]\s"
     r"|\b(?:NCCL|RCCL)\s+(?:INFO|WARN|version)\b"
 )
 
