@@ -46,8 +46,9 @@ def test_an_all_gather():
         (line(ids="[0, 1], [2, 3]"), "2 groups of ranks ran at the same time"),
         (line(ids="[0]"), "lists 1 ranks"),
         (line(ids="[1, 1]", speed="6.00"), "lists 2 ranks, not at least two different"),
+        (line(ids="[0, 1, 2 3]"), "lists 3 ranks, not at least two different"),
         (line(time="0.00000 s"), "no number above 0"),
-        (line(time="0.5e-9 s", speed="9e9"), "faster than any hardware"),
+        (line(time="0.5e-9 s", speed="9e9"), "faster or larger than any hardware"),
     ],
 )
 def test_refused(text, reason):

@@ -78,6 +78,12 @@ def test_faster_than_any_link():
     assert "more than any link has" in log.dropped[-1].reason
 
 
+def test_larger_than_any_memory():
+    size = 2**52
+    job = Job(sizes=(1024, size), rate_gbps=100.0)
+    assert f"size {size} is more than any memory holds" in read(write(job).text).dropped[0].reason
+
+
 def test_sooner_than_any_gpu():
     log = read(write(Job(sizes=(8, 32, 128), latency_us=0.3)).text)
     assert log.rows == ()

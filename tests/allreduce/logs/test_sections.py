@@ -128,11 +128,32 @@ def test_the_printed_average_tells_that_rows_are_missing():
 
 
 def test_one_size_and_a_narrow_range():
-    assert "only one size (4 MiB)" in read(write(job(sizes=(2**22,))).text).warnings[0]
+    assert "only one size (4.19 MB)" in read(write(job(sizes=(2**22,))).text).warnings[0]
     (warning,) = read(write(job(sizes=(100_000_000, 110_000_000))).text).warnings
-    assert warning == "only sizes from 100 to 110 MB: nothing is known about others"
+    assert warning == "only sizes from 100 MB to 110 MB: nothing is known about others"
 
 
 def test_one_iteration():
     log = read(write(job()).text.replace("iters: 20", "iters: 1"))
     assert log.warnings == ("one iteration per size: times scatter more than usual",)
+
+
+def test_settings_of_a_later_table():
+    command = "mpirun -np 16 -x NCCL_ALGO={} ./build/all_reduce_perf -b 8"
+    first, second = write(job(seed=1)).text, write(job(seed=2)).text
+    same = read(command.format("Ring"), first, command.format("Ring"), second)
+    assert (same.warnings, same.config) == ((), "NCCL_ALGO=Ring")
+    other = read(command.format("Ring"), first, command.format("Tree"), second)
+    assert other.warnings == (
+        "settings differ from table to table, but are kept for the file as a whole: NCCL_ALGO",
+    )
+
+
+def test_a_header_of_one_half_above_rows_of_two():
+    written = write(job(sizes=(64, *SIZES)))
+    lines = [
+        line[: line.index("#wrong") + 6] if "#wrong" in line else line for line in written.lines
+    ]
+    log = read(*lines)
+    assert found(log) == written.truth[2:]
+    assert "has 9 figures after its type where its table has 5" in log.dropped[0].reason

@@ -11,6 +11,7 @@ from srifty.allreduce.logs.physics import (
     GIGA,
     LEAST_S,
     MOST_GBPS,
+    MOST_SIZE_BYTES,
     RankRange,
     fits_unit,
     fits_world,
@@ -97,6 +98,8 @@ def check_kind(case: Case, section: Section) -> None:
         reasons.append(f"not an allreduce: the log says {said}")
     elif root is not None and root.value != -1:
         reasons.append("not an allreduce: it has a root, as a broadcast or reduce has")
+    elif reading.size_bytes > MOST_SIZE_BYTES:
+        reasons.append(f"size {reading.size_bytes} is more than any memory holds")
     elif reading.per_rank == 0:
         reasons.append(
             f"size {reading.size_bytes} contradicts the count of elements of type {reading.dtype}"

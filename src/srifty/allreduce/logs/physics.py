@@ -17,6 +17,7 @@ GIGA = 1e9
 MOST_GBPS = 5000.0
 LEAST_S = 1e-6
 MOST_RANKS = 10**6
+MOST_SIZE_BYTES = 10**15
 # Above this a printed bandwidth has digits enough to tell right from wrong.
 _TELLING_GBPS = 0.1
 

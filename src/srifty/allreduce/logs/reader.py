@@ -16,7 +16,6 @@ from srifty.allreduce.logs.reading import Reading, Unread, read_rows
 from srifty.allreduce.logs.sections import Section, SectionReader
 from srifty.allreduce.logs.text import clean_lines, decode
 from srifty.errors import InputError
-from srifty.units import format_bytes
 
 # An average of figures rounded to 0.01 GB/s.
 _AVERAGE_TOLERANCE_GBPS = 0.01
@@ -168,22 +167,32 @@ def _general(
     sizes = sorted({row.size_bytes for row in rows})
     if len(sizes) == 1:
         warnings.append(
-            f"only one size ({format_bytes(sizes[0])}): too little for a curve, which needs a "
+            f"only one size ({_size(sizes[0])}): too little for a curve, which needs a "
             "small and a large one"
         )
     elif sizes and sizes[-1] < _NARROW * sizes[0]:
         warnings.append(
-            f"only sizes from {sizes[0] / 1e6:.3g} to {sizes[-1] / 1e6:.3g} MB: nothing is known "
-            "about others"
+            f"only sizes from {_size(sizes[0])} to {_size(sizes[-1])}: nothing is known about "
+            "others"
         )
     if len({row.world_size for row in rows}) > 1:
         found = ", ".join(str(n) for n in sorted({row.world_size for row in rows}))
         warnings.append(f"tables of different world sizes: {found}")
+    if facts.changed_settings:
+        warnings.append(
+            "settings differ from table to table, but are kept for the file as a whole: "
+            + ", ".join(sorted(facts.changed_settings))
+        )
     if len(facts.versions) > 1:
         warnings.append(f"several versions of NCCL: {', '.join(facts.versions)}")
     if len(facts.gpus) > 1:
         warnings.append(f"several GPU models: {', '.join(sorted(facts.gpus))}")
     return warnings
+
+
+def _size(count: int) -> str:
+    """Returns a message size in decimal units, as bandwidths are."""
+    return f"{count / 1e6:.3g} MB" if count >= 1e6 else f"{count:,} B"
 
 
 def _ending(last: Section | None) -> list[str]:

@@ -67,6 +67,8 @@ def read_rows(
     unread: list[Unread] = []
     for row in rows:
         found = next((r for layout in layouts for r in _attempts(row, layout, in_place_only)), None)
+        if found is None and header is not None and len(row.cells.texts) > header.width:
+            found = _beyond(row, in_place_only)
         if found is None:
             unread.append(Unread(row.line, _complaint(row, layouts[0] if layouts else None)))
         else:
@@ -87,6 +89,16 @@ def _layouts(rows: Sequence[RawRow], in_place_only: bool) -> list[Layout]:
         return [DEDUCED[max(votes, key=lambda i: (votes[i], -i))]]
     # Nothing fits: each row alone may still be one that was split over lines.
     return [DEDUCED[0], DEDUCED[1]] if any(row.pieces for row in rows) else []
+
+
+def _beyond(row: RawRow, in_place_only: bool) -> Reading | None:
+    """Returns the reading of a row with more columns than its header, where it proves itself."""
+    for layout in DEDUCED:
+        if len(row.cells.texts) == layout.width:
+            reading = _read(row, layout, row.cells.texts, row.cells.line, in_place_only)
+            if reading is not None and _proved(reading, strictly=True):
+                return reading
+    return None
 
 
 def _attempts(row: RawRow, layout: Layout, in_place_only: bool) -> Iterator[Reading]:

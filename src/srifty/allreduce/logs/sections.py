@@ -144,7 +144,7 @@ class SectionReader:
         return self._next() if section.used else section
 
     def _note_message(self, line: str) -> None:
-        self.facts.note(line)
+        self.facts.note(line, late=len(self.sections) > 1 or self.sections[0].average is not None)
         section = self.sections[-1]
         if (count := read_nranks(line)) is not None:
             if section.average is not None and "estroy" not in line and "bort" not in line:
