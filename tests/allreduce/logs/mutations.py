@@ -207,7 +207,7 @@ def _sources(lines: list[str], row) -> Iterator[str]:
 
 def _holds(row, source: str) -> bool:
     """Returns whether a text has figures of the row that agree with each other."""
-    if "Bytes:" in source:
+    if not row.dtype:
         return _holds_home_made(row, source)
     printed = NUMBER.findall(source)
     values = [float(text.replace(",", "")) for text in printed]

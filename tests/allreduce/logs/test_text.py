@@ -53,9 +53,35 @@ def test_what_stands_before_the_content(line, content):
     [
         "vm-0:26:26 [0] NCCL INFO Channel",
         "[1653900000.000000] [vm-b:1001 :0]   sock.c:325  UCX  ERROR connect",
+        ":26:26 [0] NCCL INFO Channel",
         "[vm-7:04379] 15 more processes have sent help message",
         "NCCL version 2.8.3+cuda11.2",
     ],
 )
 def test_where_a_message_begins(message):
     assert before_message(f" 8  2 {message}") == " 8  2 "
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" + "1" * 100_000 + " <stdout>",
+        "8" * 200_000,
+        "8," * 100_000,
+        "8 " * 100_000,
+        "a" * 200_000 + ":1:2",
+        "[" * 100_000,
+        "algbw busbw size type " + "(" * 100_000,
+        "AllReduce: [" + "[0]   " * 50_000 + " Bytes: 1 GB",
+        "AllReduce: [" + "[0]  ,  " * 50_000 + " Bytes: 1 GB",
+        "\x1b]" * 100_000,
+        "8 2 float sum -1\n" + "1\n" * 50_000,
+        "Rank 1 on " * 20_000,
+        '{"log":' * 1000,
+        "\r" * 100_000,
+    ],
+    ids=lambda line: line[:12],
+)
+def test_hostile_lines_come_to_an_end(line):
+    log = read_log(f"{line}\n8 2 float <std".encode(), name="log.txt")
+    assert log.rows == ()

@@ -12,7 +12,7 @@ from srifty.allreduce.logs.physics import GIGA, LEAST_S, MOST_GBPS, MOST_SIZE_BY
 from srifty.core.allreduce import Collective
 
 _LINE = re.compile(
-    r"\b([A-Za-z_-]+)\s*:\s*\[((?:\s*\[[\d,\s]*\]\s*,?)+)\]\s*"
+    r"\b([A-Za-z_-]+)\s*:\s*\[\s*(\[[\d,\s]*\](?:\s*,\s*\[[\d,\s]*\])*)\s*\]\s*"
     r"Bytes:\s*([\d.,]+)\s*([kKMGT]?i?B)\s+Time:\s*([\d.eE+-]+)\s*(s|ms|us)\b\s*"
     r"(?:Band[Ww]idth|BW|busbw|algbw):\s*([\d.eE+-]+)\s*GB/s"
 )

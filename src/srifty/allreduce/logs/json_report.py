@@ -44,9 +44,11 @@ def read_report(text: str, facts: Facts, name: str) -> tuple[Section, list[Readi
     readings: list[Reading] = []
     unread: list[Unread] = []
     config: dict[str, object] = {}
+    line, counted = 1, 0
     try:
         for key, value, at in _members(text):
-            line = text.count("\n", 0, at) + 1
+            line += text.count("\n", counted, at)
+            counted = at
             if key == "results":
                 row = as_object(value)
                 reading = _reading(row, line)

@@ -83,7 +83,7 @@ def read_header(line: str) -> Layout | None:
     match = _FROM_SIZE.search(line.lower())
     if match is None:
         return None
-    words = re.sub(r"\([^)]*\)|\|", " ", before_message(match[0])).split()
+    words = re.sub(r"\([^()]*\)|\|", " ", before_message(match[0])).split()
     names = [_NAMES.get(word, word) for word in words[1:] if word not in ("#", "timestamp")]
     cells = [name for name in names if name not in ("count", "type", "redop")]
     starts = [i for i, name in enumerate(cells) if name in ("time", "cpu")]

@@ -123,6 +123,8 @@ def _attempts(row: RawRow, layout: Layout, in_place_only: bool) -> Iterator[Read
                 if reading is not None and _proved(reading, strictly=True):
                     yield reading
         texts = joints[0]
+        if len(texts) > layout.width:
+            return
 
 
 def _read(
