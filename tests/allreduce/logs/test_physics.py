@@ -1,7 +1,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srifty.allreduce.logs.numbers import parse_number
 from srifty.allreduce.logs.physics import (
     ANY_RANKS,
     Half,
@@ -12,6 +11,7 @@ from srifty.allreduce.logs.physics import (
     ranks,
     telling,
 )
+from srifty.allreduce.logs.printed import parse_number
 
 SIZES = st.integers(1, 2**36)
 TIMES_US = st.floats(2.0, 1e7)

@@ -116,6 +116,12 @@ def test_a_run_that_died():
     )
 
 
+def test_a_failure_after_the_summary_is_told():
+    log = read(*write(job()).lines, "srun: error: vm-1: task 3: Exited with exit code 1")
+    assert log.complete
+    assert log.warnings[0].endswith("srun: error: vm-1: task 3: Exited with exit code 1")
+
+
 def test_the_printed_average_tells_that_rows_are_missing():
     written = write(job())
     (average,) = read(written.text).averages

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from srifty.allreduce.logs.numbers import parse_number
 from srifty.allreduce.logs.physics import (
     GIGA,
     LEAST_S,
@@ -17,6 +16,7 @@ from srifty.allreduce.logs.physics import (
     fits_world,
     ranks,
 )
+from srifty.allreduce.logs.printed import parse_number
 from srifty.allreduce.logs.reading import Reading
 from srifty.allreduce.logs.sections import Section
 from srifty.core.allreduce import Collective

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from srifty.allreduce.logs.numbering import Numbering
-from srifty.allreduce.logs.numbers import parse_number
 from srifty.allreduce.logs.parsed import DroppedRow, LogRow
 from srifty.allreduce.logs.physics import GIGA, LEAST_S, MOST_GBPS, MOST_SIZE_BYTES
+from srifty.allreduce.logs.printed import parse_number
 from srifty.core.allreduce import Collective
 
 _LINE = re.compile(

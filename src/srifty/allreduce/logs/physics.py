@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from srifty.allreduce.logs.numbers import Printed
+from srifty.allreduce.logs.printed import Printed
 
 GIGA = 1e9
 # No link of any VM carries more, and no collective between GPUs starts and ends sooner.

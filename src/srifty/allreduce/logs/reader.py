@@ -10,8 +10,8 @@ from srifty.allreduce.logs.home_made import read_home_made
 from srifty.allreduce.logs.json_report import is_report, read_report
 from srifty.allreduce.logs.judge import Asked, Judged, judge
 from srifty.allreduce.logs.numbering import Numbering
-from srifty.allreduce.logs.numbers import parse_number
 from srifty.allreduce.logs.parsed import BandwidthAverage, DroppedRow, LogRow, ParsedLog
+from srifty.allreduce.logs.printed import parse_number
 from srifty.allreduce.logs.reading import Reading, Unread, read_rows
 from srifty.allreduce.logs.sections import Section, SectionReader
 from srifty.allreduce.logs.text import clean_lines, decode
@@ -117,7 +117,7 @@ def _assembled(
         transport=facts.transport(shown_vms),
         settings=dict(sorted(facts.settings.items())),
         config=facts.tuning(),
-        complete=last is not None and last.average is not None and last.failure is None,
+        complete=last is not None and last.average is not None,
         averages=tuple(averages),
         warnings=tuple(
             dict.fromkeys([*warnings, *_general(rows, facts, averages), *_ending(last)])

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from srifty.allreduce.logs.layout import DEDUCED, UNITS_S, Layout
-from srifty.allreduce.logs.numbers import parse_number, parse_whole
 from srifty.allreduce.logs.physics import Half, fits_unit, telling
+from srifty.allreduce.logs.printed import parse_number, parse_whole
 from srifty.allreduce.logs.rows import ELEMENT_BYTES, RawRow
 
 

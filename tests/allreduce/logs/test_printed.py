@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srifty.allreduce.logs.numbers import parse_number, parse_whole
+from srifty.allreduce.logs.printed import parse_number, parse_whole
 
 
 @given(value=st.floats(0, 1e12), decimals=st.integers(0, 6))
