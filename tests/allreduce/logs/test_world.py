@@ -174,6 +174,30 @@ def test_a_rank_listed_twice_is_refused(again, place):
     assert "MPI=1" in reason
 
 
+def test_jobs_at_the_same_time_are_refused_with_all_their_tables():
+    one, other = write(Job(vms=1, sizes=LARGE, seed=1)), write(Job(vms=1, sizes=LARGE, seed=2))
+    lists = [
+        line.replace("vm-0", host)
+        for host in ("vm-0", "vm-7")
+        for line in one.lines
+        if "Rank" in line
+    ]
+    tables = [line for written in (one, other) for line in written.lines[written.first_row - 3 :]]
+    log = read("\n".join([*lists, *tables]))
+    assert log.rows == ()
+    assert len(log.dropped) == 2 * len(LARGE)
+    assert all("several jobs ran at once" in dropped.reason for dropped in log.dropped)
+
+
+def test_a_table_before_a_contradictory_list_is_fine():
+    again = "#   Rank  0 Group  0 Pid  99 on  vm-5 device  0 [0x00] Tesla V100-SXM2-16GB"
+    lines = write(FAST).lines
+    at = next(k for k, line in enumerate(lines) if "Rank 15" in line) + 1
+    log = read("\n".join([rows_only(FAST), *lines[:at], again, *lines[at:]]))
+    assert found(log) == write(FAST).truth
+    assert len(log.dropped) == len(LARGE)
+
+
 def test_the_same_line_twice_is_the_same_rank():
     lines = write(FAST).lines
     at = next(k for k, line in enumerate(lines) if "Rank 15" in line)

@@ -129,6 +129,7 @@ class SectionReader:
         section = Section(
             devices=last.devices,
             inherited=bool(last.devices),
+            repeated_ranks=list(last.repeated_ranks),
             elided=last.elided,
             program=last.program,
             program_line=last.program_line,
@@ -208,7 +209,8 @@ class SectionReader:
         if len({name for name, _ in found}) != 1 or "concluded" in line:
             return
         name, started, command = found[0][0], "test starting" in line, bool(found[0][1])
-        if self.sections[-1].used and not started and not command:
+        last = self.sections[-1]
+        if (last.used or last.program_certain) and not started and not command:
             return
         section = self._fresh()
         if command and not started:
