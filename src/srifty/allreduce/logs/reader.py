@@ -146,7 +146,9 @@ def _source(judgements: Sequence[Judged], home_made: Sequence[LogRow], size: int
 
 def _range(judgements: Sequence[Judged], size: int | None) -> tuple[int, int] | None:
     """Returns the world sizes that an undecided log allows, where it excludes any."""
-    undecided = [j.world.possible for j in judgements if j.world.size is None]
+    undecided = [
+        j.world.possible for j in judgements if j.world.size is None and j.world.possible.high > 1
+    ]
     if size is not None or len(undecided) != 1 or not undecided[0].tells:
         return None
     return undecided[0].low, undecided[0].high
