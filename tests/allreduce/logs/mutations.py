@@ -33,6 +33,10 @@ GLUE = (
     "#       size         count    type   redop     time   algbw   busbw  error",
     "# Collective test starting: all_gather_perf",
 )
+# The messages above as they stand in a text, with other blanks between their words.
+MESSAGES = re.compile(
+    "|".join(r"\s+".join(re.escape(word) for word in message.split()) + " ?" for message in GLUE)
+)
 
 
 def self_made() -> list[str]:
@@ -200,14 +204,12 @@ def _sources(lines: list[str], row) -> Iterator[str]:
     joined = "".join(own)
     yield NOISE.sub("", joined)
     # A message may have cut a number in two: it goes, and nothing takes its place.
-    for message in GLUE:
-        joined = joined.replace(f"{message} ", "").replace(message, "")
-    yield NOISE.sub("", joined)
+    yield NOISE.sub("", MESSAGES.sub("", joined))
 
 
 def _holds(row, source: str) -> bool:
     """Returns whether a text has figures of the row that agree with each other."""
-    if "Bytes:" in source:
+    if not row.dtype:
         return _holds_home_made(row, source)
     printed = NUMBER.findall(source)
     values = [float(text.replace(",", "")) for text in printed]

@@ -111,6 +111,7 @@ class Facts:
         versions: versions of NCCL, in order of appearance.
         gpus: GPU models with the number of ranks on each.
         settings: `NCCL_*` settings, the last value of each.
+        changed_settings: tuning settings that came or changed after the first table.
         networks: what NCCL said that it uses.
         nvls: whether NVLink switches took part.
     """
@@ -118,22 +119,23 @@ class Facts:
     versions: list[str] = field(default_factory=list[str])
     gpus: Counter[str] = field(default_factory=Counter[str])
     settings: dict[str, str] = field(default_factory=dict[str, str])
+    changed_settings: set[str] = field(default_factory=set[str])
     networks: Counter[str] = field(default_factory=Counter[str])
     nvls: bool = False
 
-    def note(self, line: str) -> None:
-        """Takes in one line that mentions NCCL."""
+    def note(self, line: str, *, late: bool = False) -> None:
+        """Takes in one line that mentions NCCL, `late` where a table came before it."""
         match = _VERSION.search(line)
         if match is not None:
             self.add_version(match[1])
         elif "ccl-library=" in line and (match := _LIBRARY_CODE.search(line)) is not None:
             self.add_version(version_of_code(int(match[1][:9])))
         if "NCCL_" in line:
-            for name, value in _SET.findall(line):
-                self.add_setting(name, value)
+            found = _SET.findall(line)
             if "=" in line and _COMMAND.search(line):
-                for name, value in _ASSIGNED.findall(line):
-                    self.add_setting(name, value)
+                found += _ASSIGNED.findall(line)
+            for name, value in found:
+                self.add_setting(name, value, late=late)
         if "rovider is" in line and (match := _PROVIDER.search(line)) is not None:
             self.networks[match[1].lower()] += 1
         elif "Using network" in line and (match := _NETWORK.search(line)) is not None:
@@ -150,10 +152,14 @@ class Facts:
         if version not in self.versions:
             self.versions.append(version)
 
-    def add_setting(self, name: str, value: str) -> None:
+    def add_setting(self, name: str, value: str, *, late: bool = False) -> None:
         """Notes a setting, unless its name says that its value is secret."""
-        if not _TOKEN_IN_NAME.search(name):
-            self.settings[name] = value.strip("\"'").rstrip(".,")
+        if _TOKEN_IN_NAME.search(name):
+            return
+        value = value.strip("\"'").rstrip(".,")
+        if late and self.settings.get(name) != value and not _NOT_TUNING.search(name):
+            self.changed_settings.add(name)
+        self.settings[name] = value
 
     def transport(self, vms: int | None) -> str:
         """Returns what carried the data: `efa`, `tcp-socket`, `roce`, ... or an empty text.

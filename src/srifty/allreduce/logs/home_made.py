@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 
 from srifty.allreduce.logs.numbering import Numbering
-from srifty.allreduce.logs.numbers import parse_number
 from srifty.allreduce.logs.parsed import DroppedRow, LogRow
-from srifty.allreduce.logs.physics import GIGA, LEAST_S, MOST_GBPS
+from srifty.allreduce.logs.physics import GIGA, LEAST_S, MOST_GBPS, MOST_SIZE_BYTES
+from srifty.allreduce.logs.printed import parse_number
 from srifty.core.allreduce import Collective
 
 _LINE = re.compile(
-    r"\b([A-Za-z_-]+)\s*:\s*\[((?:\s*\[[\d,\s]*\]\s*,?)+)\]\s*"
+    r"\b([A-Za-z_-]+)\s*:\s*\[\s*(\[[\d,\s]*\](?:\s*,\s*\[[\d,\s]*\])*)\s*\]\s*"
     r"Bytes:\s*([\d.,]+)\s*([kKMGT]?i?B)\s+Time:\s*([\d.eE+-]+)\s*(s|ms|us)\b\s*"
     r"(?:Band[Ww]idth|BW|busbw|algbw):\s*([\d.eE+-]+)\s*GB/s"
 )
@@ -98,12 +98,12 @@ def _row(
     groups_found = re.findall(r"\[([\d,\s]*)\]", groups)
     if len(groups_found) != 1:
         return f"{len(groups_found)} groups of ranks ran at the same time"
-    ids = re.findall(r"\d+", groups_found[0])
+    ids = [text.strip() for text in groups_found[0].split(",")]
     size, time, speed = (parse_number(text) for text in (size_text, time_text, speed_text))
     if size is None or time is None or speed is None or time.low <= 0:
         return "holds a figure that is no number above 0"
     n = len(ids)
-    if n < 2 or len(set(ids)) != n:
+    if n < 2 or len(set(ids)) != n or not all(text.isdigit() for text in ids):
         return f"lists {n} ranks, not at least two different ones"
     if given is not None and given != n:
         return f"lists {n} ranks, but --world-size says {given}"
@@ -120,6 +120,6 @@ def _row(
             f"size / time is {size.value / time.value / GIGA:.6g} GB/s, and neither that nor its "
             f"bus bandwidth for {n} ranks is {speed.value:g} GB/s"
         )
-    if time.value < LEAST_S or high > MOST_GBPS or size.value < 1:
-        return "is faster than any hardware"
+    if time.value < LEAST_S or high > MOST_GBPS or not 1 <= size.value <= MOST_SIZE_BYTES:
+        return "is faster or larger than any hardware"
     return collective, n, round(size.value), time.value

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from srifty.allreduce.logs.evidence import Facts, RankLine, version_of_code
 from srifty.allreduce.logs.json_values import as_list, as_object
-from srifty.allreduce.logs.numbers import parse_number, parse_whole
 from srifty.allreduce.logs.physics import Half
+from srifty.allreduce.logs.printed import parse_number, parse_whole
 from srifty.allreduce.logs.reading import Reading, Unread
 from srifty.allreduce.logs.rows import ELEMENT_BYTES
 from srifty.allreduce.logs.sections import Section
@@ -44,9 +44,11 @@ def read_report(text: str, facts: Facts, name: str) -> tuple[Section, list[Readi
     readings: list[Reading] = []
     unread: list[Unread] = []
     config: dict[str, object] = {}
+    line, counted = 1, 0
     try:
         for key, value, at in _members(text):
-            line = text.count("\n", 0, at) + 1
+            line += text.count("\n", counted, at)
+            counted = at
             if key == "results":
                 row = as_object(value)
                 reading = _reading(row, line)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-SIZES = ("size", "bytes")
+from srifty.allreduce.logs.text import before_message
+
+_FROM_SIZE = re.compile(r"\b(?:size|bytes)\b.*")
 _NAMES = {
     "bytes": "size",
     "n": "count",
@@ -23,6 +25,7 @@ _NAMES = {
     "cpu": "cpu",
     "cputime": "cpu",
 }
+_KNOWN = frozenset({"root", "time", "cpu", "algbw", "busbw", "check"})
 _UNIT = re.compile(r"\((us|µs|μs|usec|ms|msec|s|sec)\)")
 _UNITS_S = {
     "us": 1e-6,
@@ -65,7 +68,6 @@ class Layout:
         redop: whether rows name a reduction; None where either will do.
         cpu_time: whether the times are those of the processor, not of the operation.
         unit_s: seconds per unit of time; None where the header does not say.
-        columns: how many columns the header names, for messages; 0 for a deduced layout.
     """
 
     width: int
@@ -74,40 +76,41 @@ class Layout:
     redop: bool | None = None
     cpu_time: bool = False
     unit_s: float | None = None
-    columns: int = 0
 
 
 def read_header(line: str) -> Layout | None:
     """Returns the layout that a header line names, or None where the line is no header."""
-    words = re.sub(r"\([^)]*\)", " ", line).replace("|", " ").lower().split()
-    start = next((i for i, word in enumerate(words) if word.lstrip("#") in SIZES), None)
-    if start is None:
+    match = _FROM_SIZE.search(line.lower())
+    if match is None:
         return None
-    names = [_NAMES.get(word, word) for word in words[start:]]
-    names[0] = "size"
-    names = [name for name in names if name != "timestamp"]
-    if "type" not in names:
-        return None
-    redop = "redop" in names
-    cells = [name for name in names if name not in ("size", "count", "type", "redop")]
-    groups: list[Group] = []
+    words = re.sub(r"\([^()]*\)|\|", " ", before_message(match[0])).split()
+    names = [_NAMES.get(word, word) for word in words[1:] if word not in ("#", "timestamp")]
+    cells = [name for name in names if name not in ("count", "type", "redop")]
     starts = [i for i, name in enumerate(cells) if name in ("time", "cpu")]
-    for i, end in zip(starts, [*starts[1:], len(cells)], strict=True):
-        rest = cells[i:end]
-        if "algbw" not in rest or "busbw" not in rest:
-            return None
-        check = i + rest.index("check") if "check" in rest else None
-        groups.append(Group(i, i + rest.index("algbw"), i + rest.index("busbw"), check))
-    if not 1 <= len(groups) <= 2:
+    ends = [*starts[1:], len(cells)][: len(starts)]
+    halves = [cells[i:end] for i, end in zip(starts, ends, strict=True)]
+    if "type" not in names or any("algbw" not in half or "busbw" not in half for half in halves):
         return None
+    # A header may name figures unknown here, for both halves; else it was cut off.
+    whole = len(halves) == 2 and halves[0] == halves[1]
+    if len(halves) not in (1, 2) or not (whole or _KNOWN.issuperset(cells)):
+        return None
+    groups = [
+        Group(
+            time=i,
+            algbw=i + half.index("algbw"),
+            busbw=i + half.index("busbw"),
+            check=i + half.index("check") if "check" in half else None,
+        )
+        for i, half in zip(starts, halves, strict=True)
+    ]
     return Layout(
         width=len(cells),
         root=cells.index("root") if "root" in cells else None,
         groups=tuple(groups),
-        redop=redop,
+        redop="redop" in names,
         cpu_time="cpu" in cells,
-        unit_s=read_unit(line) or (1e-3 if "bytes" in words and "res" in words else None),
-        columns=len(names),
+        unit_s=read_unit(line) or (1e-3 if words[0] == "bytes" else None),
     )
 
 

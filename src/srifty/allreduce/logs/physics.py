@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from srifty.allreduce.logs.numbers import Printed
+from srifty.allreduce.logs.printed import Printed
 
 GIGA = 1e9
 # No link of any VM carries more, and no collective between GPUs starts and ends sooner.
 MOST_GBPS = 5000.0
 LEAST_S = 1e-6
 MOST_RANKS = 10**6
+MOST_SIZE_BYTES = 10**15
 # Above this a printed bandwidth has digits enough to tell right from wrong.
 _TELLING_GBPS = 0.1
 

@@ -10,13 +10,12 @@ from srifty.allreduce.logs.home_made import read_home_made
 from srifty.allreduce.logs.json_report import is_report, read_report
 from srifty.allreduce.logs.judge import Asked, Judged, judge
 from srifty.allreduce.logs.numbering import Numbering
-from srifty.allreduce.logs.numbers import parse_number
 from srifty.allreduce.logs.parsed import BandwidthAverage, DroppedRow, LogRow, ParsedLog
+from srifty.allreduce.logs.printed import parse_number
 from srifty.allreduce.logs.reading import Reading, Unread, read_rows
 from srifty.allreduce.logs.sections import Section, SectionReader
 from srifty.allreduce.logs.text import clean_lines, decode
 from srifty.errors import InputError
-from srifty.units import format_bytes
 
 # An average of figures rounded to 0.01 GB/s.
 _AVERAGE_TOLERANCE_GBPS = 0.01
@@ -118,7 +117,7 @@ def _assembled(
         transport=facts.transport(shown_vms),
         settings=dict(sorted(facts.settings.items())),
         config=facts.tuning(),
-        complete=last is not None and last.average is not None and last.failure is None,
+        complete=last is not None and last.average is not None,
         averages=tuple(averages),
         warnings=tuple(
             dict.fromkeys([*warnings, *_general(rows, facts, averages), *_ending(last)])
@@ -147,7 +146,9 @@ def _source(judgements: Sequence[Judged], home_made: Sequence[LogRow], size: int
 
 def _range(judgements: Sequence[Judged], size: int | None) -> tuple[int, int] | None:
     """Returns the world sizes that an undecided log allows, where it excludes any."""
-    undecided = [j.world.possible for j in judgements if j.world.size is None]
+    undecided = [
+        j.world.possible for j in judgements if j.world.size is None and j.world.possible.high > 1
+    ]
     if size is not None or len(undecided) != 1 or not undecided[0].tells:
         return None
     return undecided[0].low, undecided[0].high
@@ -168,22 +169,32 @@ def _general(
     sizes = sorted({row.size_bytes for row in rows})
     if len(sizes) == 1:
         warnings.append(
-            f"only one size ({format_bytes(sizes[0])}): too little for a curve, which needs a "
+            f"only one size ({_size(sizes[0])}): too little for a curve, which needs a "
             "small and a large one"
         )
     elif sizes and sizes[-1] < _NARROW * sizes[0]:
         warnings.append(
-            f"only sizes from {sizes[0] / 1e6:.3g} to {sizes[-1] / 1e6:.3g} MB: nothing is known "
-            "about others"
+            f"only sizes from {_size(sizes[0])} to {_size(sizes[-1])}: nothing is known about "
+            "others"
         )
     if len({row.world_size for row in rows}) > 1:
         found = ", ".join(str(n) for n in sorted({row.world_size for row in rows}))
         warnings.append(f"tables of different world sizes: {found}")
+    if facts.changed_settings:
+        warnings.append(
+            "settings differ from table to table, but are kept for the file as a whole: "
+            + ", ".join(sorted(facts.changed_settings))
+        )
     if len(facts.versions) > 1:
         warnings.append(f"several versions of NCCL: {', '.join(facts.versions)}")
     if len(facts.gpus) > 1:
         warnings.append(f"several GPU models: {', '.join(sorted(facts.gpus))}")
     return warnings
+
+
+def _size(count: int) -> str:
+    """Returns a message size in decimal units, as bandwidths are."""
+    return f"{count / 1e6:.3g} MB" if count >= 1e6 else f"{count:,} B"
 
 
 def _ending(last: Section | None) -> list[str]:

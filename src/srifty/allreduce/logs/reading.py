@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from srifty.allreduce.logs.layout import DEDUCED, UNITS_S, Layout
-from srifty.allreduce.logs.numbers import parse_number, parse_whole
 from srifty.allreduce.logs.physics import Half, fits_unit, telling
+from srifty.allreduce.logs.printed import parse_number, parse_whole
 from srifty.allreduce.logs.rows import ELEMENT_BYTES, RawRow
 
 
@@ -67,6 +67,8 @@ def read_rows(
     unread: list[Unread] = []
     for row in rows:
         found = next((r for layout in layouts for r in _attempts(row, layout, in_place_only)), None)
+        if found is None and header is not None and len(row.cells.texts) > header.width:
+            found = _beyond(row, in_place_only)
         if found is None:
             unread.append(Unread(row.line, _complaint(row, layouts[0] if layouts else None)))
         else:
@@ -87,6 +89,16 @@ def _layouts(rows: Sequence[RawRow], in_place_only: bool) -> list[Layout]:
         return [DEDUCED[max(votes, key=lambda i: (votes[i], -i))]]
     # Nothing fits: each row alone may still be one that was split over lines.
     return [DEDUCED[0], DEDUCED[1]] if any(row.pieces for row in rows) else []
+
+
+def _beyond(row: RawRow, in_place_only: bool) -> Reading | None:
+    """Returns the reading of a row with more columns than its header, where it proves itself."""
+    for layout in DEDUCED:
+        if len(row.cells.texts) == layout.width:
+            reading = _read(row, layout, row.cells.texts, row.cells.line, in_place_only)
+            if reading is not None and _proved(reading, strictly=True):
+                return reading
+    return None
 
 
 def _attempts(row: RawRow, layout: Layout, in_place_only: bool) -> Iterator[Reading]:
@@ -111,6 +123,8 @@ def _attempts(row: RawRow, layout: Layout, in_place_only: bool) -> Iterator[Read
                 if reading is not None and _proved(reading, strictly=True):
                     yield reading
         texts = joints[0]
+        if len(texts) > layout.width:
+            return
 
 
 def _read(
@@ -162,7 +176,8 @@ def _complaint(row: RawRow, layout: Layout | None) -> str:
         return f"size {row.size} or count {row.count} is no whole number"
     if row.dtype not in ELEMENT_BYTES:
         return f"{row.dtype!r} is no element type"
-    if layout is not None and layout.redop is not None and layout.redop != bool(row.redop):
+    unlike = layout is not None and layout.redop not in (None, bool(row.redop))
+    if unlike and texts:
         has = "has" if row.redop else "lacks"
         return f"{has} a reduction, unlike the header"
     if any(parse_number(text) is None and text.upper() != "N/A" for text in texts):

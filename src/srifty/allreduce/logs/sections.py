@@ -51,6 +51,7 @@ class Section:
         program: the collective that was run (`all_gather`), where said.
         program_certain: whether a header or a command says so, not just some text.
         program_line: the line that says so.
+        commands: the collectives of all commands above it.
         layout: the header's columns; None where there is no header.
         in_place_only: whether the header names the in-place half alone.
         unit_s: seconds per unit of time, where a header line says it.
@@ -72,6 +73,7 @@ class Section:
     program: str = ""
     program_certain: bool = False
     program_line: int = 0
+    commands: set[str] = field(default_factory=set[str])
     layout: Layout | None = None
     in_place_only: bool = False
     unit_s: float | None = None
@@ -127,6 +129,7 @@ class SectionReader:
         section = Section(
             devices=last.devices,
             inherited=bool(last.devices),
+            repeated_ranks=list(last.repeated_ranks),
             elided=last.elided,
             program=last.program,
             program_line=last.program_line,
@@ -142,7 +145,7 @@ class SectionReader:
         return self._next() if section.used else section
 
     def _note_message(self, line: str) -> None:
-        self.facts.note(line)
+        self.facts.note(line, late=len(self.sections) > 1 or self.sections[0].average is not None)
         section = self.sections[-1]
         if (count := read_nranks(line)) is not None:
             if section.average is not None and "estroy" not in line and "bort" not in line:
@@ -205,13 +208,15 @@ class SectionReader:
         found = _PROGRAM.findall(line)
         if len({name for name, _ in found}) != 1 or "concluded" in line:
             return
-        certain = bool(found[0][1]) or "test starting" in line
-        section = self.sections[-1]
-        if section.used and not certain:
+        name, started, command = found[0][0], "test starting" in line, bool(found[0][1])
+        last = self.sections[-1]
+        if (last.used or last.program_certain) and not started and not command:
             return
         section = self._fresh()
-        section.program, section.program_certain, section.program_line = (
-            found[0][0],
-            certain,
-            number,
-        )
+        if command and not started:
+            section.commands.add(name)
+        # Of several commands above one table, the columns must tell whose it is.
+        ambiguous = len(section.commands) > 1 and not started
+        section.program = "" if ambiguous else name
+        section.program_certain = (started or command) and not ambiguous
+        section.program_line = number

@@ -28,7 +28,7 @@ _TERMINAL = re.compile(
     r"|\[(?:\d{1,3};)*\d{1,3}m"
 )
 # Open MPI's --tag-output: at the start of a line and, as a row comes in pieces, inside it too.
-_RANK_TAG = re.compile(r"\[[^\[\]\s]*\d+, ?\d+\]<std(?:out|err|diag)>:")
+_RANK_TAG = re.compile(r"\[[^\[\]\s]{0,99}?\d{1,9}, ?\d{1,9}\]<std(?:out|err|diag)>:")
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad")) | {
     ord("\u2212"): "-",
     ord("\u2013"): "-",
@@ -47,9 +47,9 @@ _PREFIX = re.compile(
 )
 # Where a message of NCCL, UCX or the launcher begins in the middle of a line.
 _MESSAGE = re.compile(
-    r"\S*:\d+:\d+\s+\[\d+\]\s+(?:NCCL|RCCL)\b"
-    r"|\[\d{9,}\.\d+\]\s+\[\S+:\d+:\d+\]"
-    r"|\[\S+:\d{2,}\]\s+\D"
+    r":\d+:\d+\s+\[\d+\]\s+(?:NCCL|RCCL)\b"
+    r"|\[\d{9,}\.\d+\]\s+\[[^\s\]]+\s*:\d+\]"
+    r"|\[[\w.-]+:\d{2,}\]\s"
     r"|\b(?:NCCL|RCCL)\s+(?:INFO|WARN|version)\b"
 )
 
@@ -113,7 +113,12 @@ def bare(line: str) -> str:
 def before_message(line: str) -> str:
     """Returns the part of a line before a message that another process wrote into it."""
     match = _MESSAGE.search(line)
-    return line[: match.start()] if match else line
+    if match is None:
+        return line
+    before = line[: match.start()]
+    if line[match.start()] == ":" and before and not before[-1].isspace():
+        return before[: -len(before.split()[-1])]  # the host's name stands before the colon
+    return before
 
 
 def _unwrapped(line: str) -> str:
