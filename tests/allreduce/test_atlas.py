@@ -8,7 +8,7 @@ import pytest
 from srifty.allreduce.atlas import Atlas, Origin, family
 from srifty.allreduce.table import SampleTable
 from srifty.core.allreduce import Collective, CurveKey
-from tests.builders import instance_type
+from tests.builders import make_type
 
 from .worlds import sweep
 
@@ -44,13 +44,13 @@ class TestBasis:
 
     def test_a_relative_with_another_gpu_does_not_count(self):
         relative = sweep("g4dn.8xlarge", gpu="A10G")
-        own = instance_type(KIND, gpu="T4")
+        own = make_type(KIND, gpu="T4")
         assert atlas_of(relative, types=[own]).basis(CURVE, 16, 4).origin is Origin.FIGURES
 
     def test_a_relative_answers_for_bytes_scaled_by_the_rated_speeds(self):
         types = [
-            instance_type(KIND, rated_gbit_per_s=50.0),
-            instance_type("g4dn.8xlarge", rated_gbit_per_s=25.0),
+            make_type(KIND, rated_gbit_per_s=50.0),
+            make_type("g4dn.8xlarge", rated_gbit_per_s=25.0),
         ]
         basis = atlas_of(sweep("g4dn.8xlarge"), types=types).basis(CURVE, 16, 4)
         assert basis.size_factor == pytest.approx(0.5)

@@ -31,6 +31,7 @@ from srifty.allreduce.estimator import (
 from srifty.allreduce.recipe import (
     ALPHA_BETA,
     BOOSTED,
+    INSIDE,
     INTERPOLATED,
     KRIGING,
     Choice,
@@ -49,14 +50,16 @@ LARGE_BYTES = 1024**2
 CONFIDENCE = 0.9
 _Z = 1.6449  # a normal variable stays within this many standard deviations nine times in ten
 _STEPS = 4  # weights are multiples of 1/4
-_PRICE_OF_A_MEMBER = 0.002  # how much lower an error must be for one more member
+# How much lower the error must be for moving all weight away from the default, times the number of
+# held-out worlds that say so: a few worlds are no reason.
+_PRICE_OF_MOVING = 0.05
 _LEAST_GROUPS = 5  # fewer say nothing about a 90 % quantile
 
 # Which origins share their weights. Where a world was measured at sizes like these, kriging alone
 # answers: it is the one that smooths the measurements.
 _REGIMES = {
     "probed": (Origin.PROBED,),
-    "inside": (Origin.INSIDE,),
+    INSIDE: (Origin.INSIDE,),
     "outside": (Origin.OUTSIDE,),
     "stand-in": (Origin.SIBLING, Origin.FAMILY),
 }
@@ -158,7 +161,7 @@ class Blend:
         """Returns the weights and scales that do best on what each fold holds out."""
         experiments = [
             *(("probed", split) for split in splits.folds_outside(table, probes=True)),
-            *(("inside", split) for split in splits.folds_inside(table)),
+            *((INSIDE, split) for split in splits.folds_inside(table)),
             *(("outside", split) for split in splits.folds_outside(table, probes=False)),
             *(("stand-in", split) for split in splits.folds_by_curve(table)),
         ]
@@ -242,7 +245,13 @@ def _choose(regime: str, trials: list[_Trial], *, large: bool) -> Iterator[Choic
         for parts in product(range(_STEPS + 1), repeat=len(names))
         if sum(parts) == _STEPS
     ]
-    best = min(grid, key=lambda w: score(w) + _PRICE_OF_A_MEMBER * np.count_nonzero(w))
+    usual = Recipe.default(regime, large=large)
+    default = np.array([usual.get(name, 0.0) for name in names])
+
+    def price(weights: FloatArray) -> float:
+        return _PRICE_OF_MOVING / groups * float(np.abs(weights - default).sum()) / 2
+
+    best = min(grid, key=lambda weights: score(weights) + price(weights))
     yield Choice(
         regime,
         large,

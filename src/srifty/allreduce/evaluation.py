@@ -69,7 +69,8 @@ class Scored:
         return float(np.mean(error)) if len(error) else float("nan")
 
     def coverage(self, rows: BoolArray) -> float:
-        """Returns the share of times inside the 90 % interval."""
+        """Returns the share of times inside the 90 % interval; NaN where there are none."""
+        rows = rows & np.isfinite(self.low_s)
         inside = (self.low_s <= self.table.time_s) & (self.table.time_s <= self.high_s)
         return float(np.mean(inside[rows])) if rows.any() else float("nan")
 

@@ -195,6 +195,12 @@ class LearnedModel:
             bus_factor=Collective.ALL_REDUCE.bus_factor(world_size),
         )
         beyond = (low / 2 > _GRID_BYTES) | (high * 2 < _GRID_BYTES)
+        if vms > 1 and kind.burst_gbit_per_s is not None:
+            # A probe of minutes sees the burst of an "up to" type; jobs outlast it.
+            bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * _GRID_BYTES
+            log_time = np.maximum(
+                log_time, np.log(bus_bytes / gbit_to_bytes_per_s(kind.rated_gbit_per_s))
+            )
         return _Row(
             log_time,
             np.where(beyond, np.maximum(log_sd, _BEYOND_FRACTION), log_sd),

@@ -13,6 +13,7 @@ KRIGING = "kriging"
 INTERPOLATED = "interpolated"
 ALPHA_BETA = "alpha-beta"
 BOOSTED = "boosted"
+INSIDE = "inside"
 MEMBERS = (KRIGING, INTERPOLATED, ALPHA_BETA, BOOSTED)
 
 
@@ -50,16 +51,28 @@ class Recipe:
     scales: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def weights(self, regime: str, *, large: bool) -> Mapping[str, float]:
-        """Returns the weights for a regime; kriging alone where nothing could be tried."""
+        """Returns the weights for a regime; the default ones where nothing could be tried."""
         for choice in self.choices:
             if choice.regime == regime and choice.large == large:
                 return choice.weights
-        return {KRIGING: 1.0}
+        return self.default(regime, large=large)
+
+    @staticmethod
+    def default(regime: str, *, large: bool) -> Mapping[str, float]:
+        """Returns the weights that count until data speak against them.
+
+        Between measured worlds large messages are measured precisely enough to be interpolated;
+        small ones are rough: there interpolation and kriging are as good, and err differently.
+        """
+        if regime != INSIDE:
+            return {KRIGING: 1.0}
+        return {INTERPOLATED: 1.0} if large else {KRIGING: 0.5, INTERPOLATED: 0.5}
 
     @property
     def members(self) -> set[str]:
         """Names of the members with any weight."""
-        return {name for choice in self.choices for name, w in choice.weights.items() if w > 0}
+        chosen = {name for choice in self.choices for name, w in choice.weights.items() if w > 0}
+        return chosen | {KRIGING, INTERPOLATED}
 
     def document(self) -> dict[str, Any]:
         """Returns it as JSON types."""

@@ -217,12 +217,13 @@ class Points:
         return here.take(np.argsort(here.size_bytes))
 
     def outliers(self) -> BoolArray:
-        """Marks lone sizes that stand far off both neighbours while these agree with each other.
+        """Marks single readings that stand far off both neighbours while these agree.
 
-        A single hiccup in a log (2x at one size) must not bend a curve; where the neighbours differ
-        from each other too, the curve itself is rough and nothing is marked.
+        A hiccup in a log (2x at one size) must not bend a curve. Where the neighbours differ from
+        each other too, the curve itself is rough; what repeats confirm is no hiccup; of two marked
+        neighbours only the one farther off is.
         """
-        marked = np.zeros(len(self), dtype=np.bool_)
+        excess = np.zeros(len(self))
         for world_size, vms in self.worlds():
             here = np.flatnonzero((self.world_size == world_size) & (self.vms == vms))
             here = here[np.argsort(self.size_bytes[here])]
@@ -231,9 +232,14 @@ class Points:
             x, y = np.log(self.size_bytes[here]), self.log_time[here]
             share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
             residual = np.abs(y[1:-1] - ((1 - share) * y[:-2] + share * y[2:]))
-            disagreement = np.abs(y[2:] - y[:-2]) / 2 + _AGREEMENT
-            marked[here[1:-1][residual > _OUTLIER_FACTOR * disagreement]] = True
-        return marked
+            ratio = np.zeros(len(here))
+            ratio[1:-1] = residual / (np.abs(y[2:] - y[:-2]) / 2 + _AGREEMENT)
+            ratio[self.repeats[here] > 1] = 0.0
+            beaten = np.zeros(len(here), dtype=np.bool_)
+            beaten[1:] |= ratio[:-1] > ratio[1:]
+            beaten[:-1] |= ratio[1:] > ratio[:-1]
+            excess[here] = np.where(beaten, 0.0, ratio)
+        return excess > _OUTLIER_FACTOR
 
 
 _LEAST_FOR_OUTLIERS = 5

@@ -3,7 +3,9 @@
     T = α0 + α1 log2 V + α2 log2 g + w / β        w = 2 s (n−1) / n
 
 with V VMs of g ranks each (n = V g). Latency grows with the depth of a tree because NCCL sends
-small messages along one since 2.4. The fit minimises the relative error; no coefficient is below 0.
+small messages along one since 2.4. Where V or g is the same in all points, its term cannot be told
+from α0 and is left out; of one world alone, the latency is taken to grow with log2 n. The fit
+minimises the relative error; no coefficient is negative.
 """
 
 from __future__ import annotations
@@ -37,8 +39,19 @@ class Trend:
         """Returns the non-negative trend of least relative error."""
         time_s = np.exp(points.log_time)
         design = _design(points.world_size, points.vms, points.size_bytes)
-        found = optimize.nnls(design / time_s[:, None], np.ones(len(time_s)))[0]  # pyright: ignore[reportUnknownVariableType]
-        return cls(tuple(np.asarray(found, dtype=np.float64).tolist()))
+        one_world = len(points.worlds()) == 1
+        if one_world:
+            design[:, 1] += design[:, 2]  # log2 V + log2 g = log2 n
+            terms = [1, 3]
+        else:
+            terms = [0, *(t for t in (1, 2) if np.ptp(design[:, t]) > 0), 3]
+        scaled = design[:, terms] / time_s[:, None]
+        found = optimize.nnls(scaled, np.ones(len(time_s)))[0]  # pyright: ignore[reportUnknownVariableType]
+        coefficients = np.zeros(4)
+        coefficients[terms] = np.asarray(found, dtype=np.float64)
+        if one_world:
+            coefficients[2] = coefficients[1]
+        return cls(tuple(coefficients.tolist()))
 
     def log_time(
         self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray

@@ -101,9 +101,12 @@ def predict_times(
 
 def _size(text: str) -> float:
     try:
-        return parse_bytes(text)
+        size = parse_bytes(text)
     except ValueError as error:
         raise InputError(f"--sizes: {error}") from None
+    if size < 1:
+        raise InputError("--sizes: a message has at least 1B")
+    return size
 
 
 def _unlisted(atlas: Atlas, name: str) -> InstanceType:
