@@ -48,7 +48,7 @@ class LinkFactors:
 
     def log_factor(self, world_size: IntArray, vms: IntArray) -> FloatArray:
         """Returns (R,) the logarithm of the factor, without a workload's effect."""
-        return factor_features(world_size, vms) @ np.array(astuple(self))
+        return factor_features(world_size, vms) @ np.array(astuple(self), dtype=np.float64)
 
 
 def factor_features(world_size: IntArray, vms: IntArray) -> FloatArray:

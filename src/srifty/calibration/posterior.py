@@ -1,8 +1,8 @@
 """The link's factors that observed iteration times support, starting from what is usual.
 
-Maximum a posteriori: normal priors on the parameters, errors of log t with heavy tails (pseudo-Huber
-loss), solved by iteratively reweighted, damped Gauss-Newton steps. The rows of one workload err
-together (its latency curve, its gradient order), so that however many there are they count as a few
+Maximum a posteriori: normal priors on the parameters, errors of log t with heavy tails (the
+pseudo-Huber loss), solved by reweighted, damped Gauss-Newton steps. The rows of one workload err
+together (its latency curve, its gradient order): however many there are, they count as a few
 independent ones, and each workload counts the same.
 """
 
@@ -124,9 +124,7 @@ def _errors(rows: Rows, at: FloatArray, workloads: int) -> tuple[FloatArray, Flo
     factor = np.exp(rows.features @ at[:count] + at[count + 1 :][rows.workload])
     spread = np.exp(at[count])
     stretch = 1 + spread * rows.slowest
-    ends = (
-        stretch[:, None] * rows.ready_s + rows.latency_s + factor[:, None] * rows.transfer_s
-    )
+    ends = stretch[:, None] * rows.ready_s + rows.latency_s + factor[:, None] * rows.transfer_s
     last = ends.argmax(axis=1)
     end_s = ends[index, last]
     compute_s = stretch * rows.compute_s

@@ -68,7 +68,9 @@ def observed_workload(
             batches = [int(batch) for batch in choose_probes(batches, count)]
         latencies = (BatchLatency(b, iteration_s=fmean(by_batch[b])) for b in batches)
         profiles.append(
-            WorkloadProfile(name, gpu, tuple(latencies), max_batch=max(by_batch), gradients=gradients)
+            WorkloadProfile(
+                name, gpu, tuple(latencies), max_batch=max(by_batch), gradients=gradients
+            )
         )
     return ObservedWorkload(
         name,

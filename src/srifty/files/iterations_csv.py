@@ -112,7 +112,7 @@ def _placement(row: Mapping[str, str | None]) -> tuple[int, ...]:
     for name, value in (("vms", len(used)), ("workers", sum(used))):
         if _cell(row, name) and _whole(row, name) != value:
             raise InputError(
-                f"placement {text} has {value} {name}, but the column {name} says {_cell(row, name)}"
+                f"placement {text} has {value} {name}, but column {name} says {_cell(row, name)}"
             )
     return used
 

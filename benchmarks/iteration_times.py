@@ -1,0 +1,143 @@
+"""How well iteration times of real clusters are forecast from other ones.
+
+    python -m benchmarks.iteration_times --data ../shared/data/sia_pollux [-o FILE.md]
+
+from the repository's root. The data are step times of AdaptDL jobs on g4dn.12xlarge (4 x T4), one
+to 16 VMs (Sia/Pollux traces); the script writes them in the form that `srifty evaluate iterations`
+reads, runs that command for both splits, and prints its figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_PREDICTORS = ("srifty", "apm", "compute-only")
+_COLUMNS = ("workload", "gpu", "instance_type", "placement", "vms", "workers", "local_batch")
+_SPLITS = {
+    "Each workload from the others": ("--hold-out", "workload"),
+    "6, 8, 12 and 16 VMs from 2, 3 and 4": ("--hold-out", "nodes", "--train-max-vms", "4"),
+}
+
+
+def t4_rows(step_times: Path) -> list[dict[str, str]]:
+    """Returns the T4 rows of the public table, in the columns of `evaluate iterations`."""
+    with step_times.open(encoding="utf-8") as file:
+        return [
+            {
+                "workload": row["model"],
+                "gpu": "T4",
+                "instance_type": "g4dn.12xlarge",
+                "placement": "-".join(row["placement"]),
+                "vms": row["num_nodes"],
+                "workers": row["num_replicas"],
+                "local_batch": row["local_bsz"],
+                "step_s": row["step_time"],
+                "sync_s": row["sync_time"],
+            }
+            for row in csv.DictReader(file)
+            if row["cluster"] == "aws"
+        ]
+
+
+def write_rows(rows: list[dict[str, str]], path: Path) -> None:
+    """Writes rows as a CSV file."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*_COLUMNS, "step_s", "sync_s"])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def evaluate(path: Path, options: tuple[str, ...]) -> dict[str, Any]:
+    """Returns what `srifty evaluate iterations` says of a file."""
+    command = [sys.executable, "-m", "srifty.cli.main", "evaluate", "iterations", str(path)]
+    done = subprocess.run([*command, *options, "--json"], check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+
+
+def two_against_three(rows: list[dict[str, str]]) -> dict[str, float]:
+    """Returns by workload the median of t(2 VMs) / t(3 VMs), 4 GPUs each, over the batches."""
+    times: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        if row["placement"] in ("4-4", "4-4-4"):
+            key = (row["workload"], row["local_batch"])
+            times.setdefault(key, {})[row["placement"]] = float(row["step_s"])
+    ratios: dict[str, list[float]] = {}
+    for (workload, _), pair in times.items():
+        if len(pair) == 2:
+            ratios.setdefault(workload, []).append(pair["4-4"] / pair["4-4-4"])
+    return {name: sorted(values)[len(values) // 2] for name, values in ratios.items()}
+
+
+def page(data: Path) -> str:
+    """Returns the results as a Markdown page."""
+    rows = t4_rows(data / "step_times.csv")
+    lines = [
+        "# Iteration times from other iteration times",
+        "",
+        "`python -m benchmarks.iteration_times --data ../shared/data/sia_pollux`",
+        "",
+        "g4dn.12xlarge (4 x T4), Sia/Pollux traces: six workloads on 1 to 16 VMs, real input",
+        "pipelines, one mean per configuration. Learned from: at most four one-GPU rows of every",
+        "workload, and the rows that the split leaves in. What is forecast has several VMs.",
+        "APM's link is fitted to the same rows.",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "iterations.csv"
+        write_rows(rows, path)
+        for title, options in _SPLITS.items():
+            lines += ["", f"## {title} (`{' '.join(options)}`)", ""]
+            lines += _tables(evaluate(path, options))
+    lines += [
+        "",
+        "## Two VMs against three, 4 GPUs each",
+        "",
+        "Median over the batches of t(2 VMs) / t(3 VMs) as measured: above 1, two are slower.",
+        "",
+        "| workload | measured |",
+        "|---|---|",
+        *(f"| {name} | {ratio:.2f} |" for name, ratio in two_against_three(rows).items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _tables(result: dict[str, Any]) -> list[str]:
+    keys = ("mape", "median", "underestimated_share", "underestimation_p90", "p90_coverage")
+    lines = [
+        f"{result['rows']:,} iterations.",
+        "",
+        "| | mean error | median | too low | 9 of 10 of those by at most | within the P90 |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in _PREDICTORS:
+        lines.append(f"| {name} | " + " | ".join(f"{result[name][k]:.1%}" for k in keys) + " |")
+    for key, heading in (("by_workload", "workload"), ("by_world_size", "world size")):
+        lines += ["", f"| {heading} | rows | {' | '.join(_PREDICTORS)} | within the P90 |"]
+        lines += ["|---|---|---|---|---|---|"]
+        for group, ours in result["srifty"][key].items():
+            errors = " | ".join(f"{result[name][key][group]['mape']:.1%}" for name in _PREDICTORS)
+            lines.append(f"| {group} | {ours['rows']:,} | {errors} | {ours['p90_coverage']:.0%} |")
+    return lines
+
+
+def main() -> None:
+    """Prints the page, or writes it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/sia_pollux"))
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    text = page(options.data)
+    if options.output is None:
+        print(text, end="")
+    else:
+        options.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
