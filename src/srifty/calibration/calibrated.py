@@ -9,7 +9,7 @@ import numpy as np
 
 from srifty.allreduce.base import AllreduceModel, Uncertainty
 from srifty.calibration.link import CalibratedAllreduce, CalibratedLink, LinkFactors
-from srifty.compute.latency import LatencyModel
+from srifty.compute.latency import SPATIAL_UNKNOWN, LatencyModel
 from srifty.core.hardware import InstanceType
 
 
@@ -49,7 +49,12 @@ class Calibration:
         """Returns a latency model with the observed spread between workers."""
         step = min(model.step_std_fraction, self.spread)
         spatial = float(np.sqrt(self.spread**2 - step**2))
-        return replace(model, step_std_fraction=step, spatial_std_fraction=spatial)
+        return replace(
+            model,
+            step_std_fraction=step,
+            spatial_std_fraction=spatial,
+            assumptions=tuple(words for words in model.assumptions if words != SPATIAL_UNKNOWN),
+        )
 
     def with_uncertainty(self, uncertainty: Uncertainty) -> Calibration:
         """Returns the calibration with one uncertainty for all workloads."""

@@ -57,13 +57,14 @@ def factor_features(world_size: IntArray, vms: IntArray) -> FloatArray:
     v = vms.astype(np.float64)
     return np.stack(
         [
-            many * 1.0,
-            (vms == 2) * 1.0,
+            many,
+            vms == 2,
             np.where(many, np.log(world_size / v), 0.0),
             np.where(many, np.log(v), 0.0),
-            ~many * 1.0,
+            ~many,
         ],
         axis=1,
+        dtype=np.float64,
     )
 
 

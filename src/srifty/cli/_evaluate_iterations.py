@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -71,6 +72,12 @@ def iterations(
             "times.",
         ),
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="OUT.csv", help="Write each held-out row with its forecasts."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Forecast observed iteration times from others of the same instance type.
@@ -96,11 +103,31 @@ def iterations(
         compared = compare(parts, observed.kinds, observed.workloads, prior, progress)
     if not compared.observations:
         raise InputError("no held-out row's GPU has a one-GPU row of the same workload", str(path))
+    if output is not None:
+        _write(output, compared)
     document = _document(observed, compared, hold_out, most)
     if as_json:
         typer.echo(dump(document))
         return
     _show(console_for_results(), document)
+
+
+def _write(path: Path, compared: Comparison) -> None:
+    """Writes each held-out row with the forecasts of every predictor."""
+    columns = ["workload", "gpu", "instance_type", "placement", "local_batch", "step_s"]
+    columns += [f"{name}_s" for name in PREDICTORS] + ["srifty_p90_s"]
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            for place, row in enumerate(compared.observations):
+                placement = "-".join(map(str, row.gpus_used))
+                means = [float(compared.mean_s[name][place]) for name in PREDICTORS]
+                p90_s = float(compared.p90_s["srifty"][place])
+                what = [row.workload, row.gpu, row.instance_type, placement, row.local_batch]
+                writer.writerow([*what, row.step_s, *means, p90_s])
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None
 
 
 def _document(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from srifty.calibration import ObservedWorkload, even_schedule, observed_workload
+from srifty.calibration import (
+    ObservedWorkload,
+    calibrate,
+    calibrated,
+    even_schedule,
+    observed_workload,
+)
 from srifty.catalog import builtin_instance_types
 from srifty.core.hardware import InstanceType
 from srifty.core.observation import Observation
@@ -18,6 +24,7 @@ from srifty.files import (
     builtin_workloads,
     read_iterations,
 )
+from srifty.simulator import Simulator
 from srifty.units import GIB, format_bytes, parse_bytes
 
 # What public traces call workloads that we have samples of.
@@ -68,12 +75,15 @@ class Observed:
     notes: tuple[str, ...]
 
 
-def open_observed(path: Path, sizes: Sequence[str] = ()) -> Observed:
+def open_observed(
+    path: Path, sizes: Sequence[str] = (), own_kinds: Iterable[InstanceType] = ()
+) -> Observed:
     """Returns a file of iteration times with all that is known of its workloads and types.
 
     Args:
         path: the CSV file.
         sizes: gradient sizes that were stated beside it, `WORKLOAD=SIZE`.
+        own_kinds: instance types that count before the built-in ones.
 
     Raises:
         InputError: the file or a size is wrong.
@@ -83,7 +93,8 @@ def open_observed(path: Path, sizes: Sequence[str] = ()) -> Observed:
     names = list(dict.fromkeys(row.workload for row in rows))
     stated = _stated_sizes(sizes, names)
     gradients = {name: _gradients(name, file, stated) for name in names}
-    kinds, notes = _kinds(file, path)
+    known = builtin_instance_types() | {kind.name: kind for kind in own_kinds}
+    kinds, notes = _kinds(file, known, path)
     workloads: dict[str, ObservedWorkload] = {}
     for name, source in gradients.items():
         found = observed_workload(name, rows, source.schedule, size_known=source.size_known)
@@ -108,6 +119,50 @@ def builtin_name(workload: str) -> str | None:
     """Returns the built-in workload that a name stands for; None where there is none."""
     name = _ALSO_CALLED.get(workload, workload)
     return name if name in builtin_workloads() else None
+
+
+def calibrated_simulator_of(
+    simulator: Simulator, workload: str, kinds: Iterable[InstanceType], path: Path
+) -> tuple[Simulator, tuple[str, ...]]:
+    """Returns a job's simulator with its links calibrated, and what is to be said of it.
+
+    Args:
+        simulator: the simulator before anything was observed.
+        workload: the job's workload.
+        kinds: the instance types that the job may use.
+        path: the file of iteration times.
+
+    Raises:
+        InputError: the file is wrong, or has no rows with several VMs of one of the types.
+    """
+    offered = {kind.name: kind for kind in kinds}
+    observed = open_observed(path, own_kinds=offered.values())
+    seen = {
+        row.instance_type
+        for row in observed.observations
+        if row.vms > 1 and row.workload in observed.workloads
+    }
+    calibrations = [
+        calibrate(kind, observed.observations, observed.workloads, simulator.allreduce)
+        for name, kind in offered.items()
+        if name in seen
+    ]
+    if not calibrations:
+        raise InputError(
+            f"has no rows with several VMs of an offered type ({', '.join(offered)}), of a "
+            "workload with one-GPU rows: nothing can be learned from it",
+            str(path),
+        )
+    latency = dict(simulator.latency)
+    for one in reversed(calibrations):  # the first type of a GPU model decides its spread
+        gpu = one.instance_type.gpu
+        if gpu in latency:
+            latency[gpu] = one.latency(simulator.latency[gpu])
+    ours = builtin_name(workload)
+    names = [name for name in observed.workloads if ours and builtin_name(name) == ours]
+    name = workload if workload in observed.workloads else next(iter(names), None)
+    allreduce = calibrated(simulator.allreduce, calibrations, name)
+    return replace(simulator, latency=latency, allreduce=allreduce), observed.notes
 
 
 def _stated_sizes(sizes: Sequence[str], workloads: Sequence[str]) -> dict[str, int]:
@@ -151,12 +206,13 @@ def _gradients(
     return GradientSource(even_schedule(_GUESSED_BYTES), "guessed", size_known=False)
 
 
-def _kinds(file: ObservedIterations, path: Path) -> tuple[dict[str, InstanceType], list[str]]:
+def _kinds(
+    file: ObservedIterations, known: Mapping[str, InstanceType], path: Path
+) -> tuple[dict[str, InstanceType], list[str]]:
     """Returns the instance types by name, and what is to be said of them."""
     kinds: dict[str, InstanceType] = {}
     notes: list[str] = []
     problems: list[Problem] = []
-    known = builtin_instance_types()
     for name in dict.fromkeys(row.instance_type for row in file.observations):
         rows = [row for row in file.observations if row.instance_type == name]
         most = max(max(row.gpus_used) for row in rows)

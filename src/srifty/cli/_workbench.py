@@ -16,6 +16,7 @@ from srifty.catalog.store import (
     read_types,
     types_path,
 )
+from srifty.cli._observed import calibrated_simulator_of
 from srifty.compute.latency import LatencyModel
 from srifty.core.job import Job
 from srifty.core.profile import WorkloadProfile
@@ -81,11 +82,18 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
     samples = read_samples(file.allreduce_samples) if file.allreduce_samples else builtin_samples()
     efa = {"on": True, "off": False}.get(file.network.efa)
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
+    simulator = Simulator(models, AlphaBetaModel().fit(samples, efa=efa))
+    if file.observed is not None:
+        kinds = dict.fromkeys(offer.instance_type for offer in catalog.offers)
+        simulator, notes = calibrated_simulator_of(
+            simulator, profiles[0].workload, kinds, file.observed
+        )
+        catalog = replace(catalog, notes=(*catalog.notes, *notes))
     return Workbench(
         file=file,
         job=replace(file.job, profiles=profiles),
         catalog=catalog,
-        simulator=Simulator(models, AlphaBetaModel().fit(samples, efa=efa)),
+        simulator=simulator,
         batch_ranges={
             gpu: BatchRange(
                 model.min_batch, model.knee_batch, model.max_batch, model.measured_batches
