@@ -9,10 +9,13 @@ from srifty.calibration import (
     calibrate,
     calibrated,
     forecast_observed,
+    observed_workload,
 )
 from srifty.calibration.posterior import _errors
 from srifty.calibration.rows import rows_of
+from srifty.core import Observation
 from srifty.errors import ModelError
+from tests.builders import make_schedule
 from tests.calibration.synthetic import KIND, PRIOR, SPREAD, observed, probes, workloads
 
 # Nothing but the data decides.
@@ -111,15 +114,15 @@ def test_a_new_workload_gets_the_median_effect_and_the_larger_error(calibration)
     new, old = calibration.link("another"), calibration.link("small")
     assert new.effect == calibration.link().effect == calibration.usual_effect
     assert old.effect == calibration.effects["small"] != new.effect
-    assert new.uncertainty == calibration.new_uncertainty
-    assert old.uncertainty == calibration.seen_uncertainty
+    assert new.uncertainty == calibration.new_error.link
+    assert old.uncertainty == calibration.seen_error.link
 
 
 def test_noise_shows_in_the_remaining_error_and_is_covered():
     noisy = observed(noise=0.15, seed=2)
     found = calibrate(KIND, noisy, workloads(), PRIOR)
     exact = calibrate(KIND, observed(), workloads(), PRIOR)
-    assert found.seen_uncertainty.model_fraction > exact.seen_uncertainty.model_fraction
+    assert found.seen_error.link.model_fraction > exact.seen_error.link.model_fraction
     held = []
     for name, workload in workloads().items():
         others = [row for row in noisy if row.workload == name and row.vms > 1]
@@ -127,6 +130,31 @@ def test_noise_shows_in_the_remaining_error_and_is_covered():
         p90_s = forecast.mean_s + 1.2816 * forecast.persistent_std_s
         held += list(np.array([row.step_s for row in others]) <= p90_s)
     assert 0.8 < np.mean(held) < 1.0
+
+
+def test_a_host_that_several_workers_share_shows_in_the_computations_error():
+    """Gradients of a kilobyte: whatever slows these rows down, it is not the link."""
+    rng = np.random.default_rng(3)
+    names = ("a", "b", "c")
+    tiny = {
+        name: observed_workload(
+            name,
+            [Observation(name, "A", KIND.name, (1,), batch, 0.1 * batch) for batch in (1, 8)],
+            make_schedule([(1000, 1.0)]),
+        )
+        for name in names
+    }
+    rows = [
+        Observation(name, "A", KIND.name, (4,) * vms, batch, 0.1 * batch * slowdown)
+        for name in names
+        for vms in (2, 3, 4)
+        for batch in (1, 2, 4, 8)
+        for slowdown in rng.uniform(1.0, 1.6, size=5)
+    ]
+    found = calibrate(KIND, rows, tiny, PRIOR)
+    assert 0.05 < found.new_error.computation < 0.5
+    model = found.latency(tiny["a"].latency["A"], "a")
+    assert model.model_std_fraction > tiny["a"].latency["A"].model_std_fraction
 
 
 def test_other_types_keep_the_priors_answers(calibration):
@@ -167,7 +195,7 @@ def test_one_workload_on_one_number_of_vms_keeps_the_priors_error():
     rows = [row for row in observed(names=("middle",)) if row.vms == 2]
     found = calibrate(KIND, rows, workloads(("middle",)), PRIOR)
     before = PRIOR.uncertainty(KIND)
-    assert found.seen_uncertainty == found.new_uncertainty == before
+    assert found.seen_error.link == found.new_error.link == before
     assert found.link().uncertainty != Uncertainty(0.0, 0.0)
 
 

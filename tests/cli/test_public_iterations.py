@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from benchmarks.iteration_times import t4_rows, write_rows
+from benchmarks.iteration_times import cluster_rows, write_rows
 
 from tests.command import srifty
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("public") / "iterations.csv"
-    write_rows(t4_rows(TABLE), path)
+    write_rows(cluster_rows(TABLE, "aws"), path)
     return path
 
 

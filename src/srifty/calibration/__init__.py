@@ -1,7 +1,7 @@
 """Observed iteration times of real jobs → how fast the links between their VMs really are."""
 
 from srifty.calibration.calibrate import calibrate
-from srifty.calibration.calibrated import Calibration, calibrated
+from srifty.calibration.calibrated import Calibration, RemainingError, calibrated
 from srifty.calibration.forecast import (
     calibrated_simulator,
     forecast_observed,
@@ -29,6 +29,7 @@ __all__ = [
     "LinkFactors",
     "LinkPrior",
     "ObservedWorkload",
+    "RemainingError",
     "calibrate",
     "calibrated",
     "calibrated_simulator",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srifty.allreduce.base import AllreduceModel, Uncertainty
-from srifty.calibration.calibrated import Calibration
+from srifty.calibration.calibrated import Calibration, RemainingError
 from srifty.calibration.posterior import LinkPrior, most_probable
-from srifty.calibration.remaining_error import remaining_fraction
+from srifty.calibration.remaining_error import remaining_error
 from srifty.calibration.rows import Rows, rows_of
 from srifty.calibration.workload import ObservedWorkload, usable
 from srifty.core.hardware import InstanceType
@@ -19,6 +20,8 @@ from srifty.errors import ModelError
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+_NO_ERROR = RemainingError(Uncertainty(0.0, 0.0), 0.0)
 
 
 def calibrate(
@@ -60,26 +63,17 @@ def calibrate(
     def learn(marked: BoolArray) -> Calibration:
         return _learn(instance_type, rows.take(marked), present, known, basis)
 
-    def remaining(groups: IntArray) -> float | None:
-        return remaining_fraction(groups, learn, used, present, prior, before.allocation_fraction)
+    def remaining(groups: IntArray) -> RemainingError | None:
+        return remaining_error(groups, learn, used, present, prior, before.allocation_fraction)
 
     before = prior.uncertainty(instance_type)
     vms = np.array([row.vms for row in used], dtype=np.int64)
-    seen = remaining(rows.workload * (1 + vms.max()) + vms)
-    new = remaining(rows.workload)
     # What cannot be checked is not known better than before.
-    seen = before.model_fraction if seen is None else seen
-    new = max(before.model_fraction, seen) if new is None else new
-    found = learn(np.ones(len(used), dtype=np.bool_))
-    return Calibration(
-        instance_type=instance_type,
-        factors=found.factors,
-        spread=found.spread,
-        effects=found.effects,
-        usual_effect=found.usual_effect,
-        seen_uncertainty=Uncertainty(before.allocation_fraction, seen),
-        new_uncertainty=Uncertainty(before.allocation_fraction, new),
-        basis=basis,
+    unchecked = RemainingError(before, 0.0)
+    return replace(
+        learn(np.ones(len(used), dtype=np.bool_)),
+        seen_error=remaining(rows.workload * (1 + vms.max()) + vms) or unchecked,
+        new_error=remaining(rows.workload) or unchecked,
     )
 
 
@@ -90,7 +84,7 @@ def _learn(
     link_prior: LinkPrior,
     basis: str,
 ) -> Calibration:
-    """Returns the most probable calibration, its uncertainties left at nothing."""
+    """Returns the most probable calibration, its errors left at nothing."""
     size_known = np.array([workload.size_known for workload in workloads.values()])
     found = most_probable(rows, size_known, link_prior)
     seen = np.unique(rows.workload)
@@ -101,8 +95,8 @@ def _learn(
         spread=found.spread,
         effects={names[int(index)]: float(found.effects[index]) for index in seen},
         usual_effect=float(np.median(found.effects[seen])),
-        seen_uncertainty=Uncertainty(0.0, 0.0),
-        new_uncertainty=Uncertainty(0.0, 0.0),
+        seen_error=_NO_ERROR,
+        new_error=_NO_ERROR,
         basis=basis,
     )
 
@@ -110,9 +104,10 @@ def _learn(
 def _basis(kind: InstanceType, used: Sequence[Observation]) -> str:
     several = sorted({row.vms for row in used if row.vms > 1})
     span = f"{several[0]} VMs" if len(several) == 1 else f"{several[0]} to {several[-1]} VMs"
-    count = len({row.workload for row in used})
+    workloads = len({row.workload for row in used})
+    times = sum(row.vms > 1 for row in used)
     return (
-        f"Allreduce on {kind.name}: the between-VM link is calibrated from "
-        f"{sum(row.vms > 1 for row in used):,} observed iteration times ({span}, {count} "
-        f"workload{'s' if count > 1 else ''})."
+        f"Allreduce on {kind.name}: the between-VM link is calibrated from {times:,} observed "
+        f"iteration time{'s' if times > 1 else ''} ({span}, {workloads} "
+        f"workload{'s' if workloads > 1 else ''})."
     )

@@ -13,6 +13,20 @@ from srifty.compute.latency import SPATIAL_UNKNOWN, LatencyModel
 from srifty.core.hardware import InstanceType
 
 
+@dataclass(frozen=True, slots=True)
+class RemainingError:
+    """How far forecasts from a calibration can still be off.
+
+    Attributes:
+        link: of allreduce times.
+        computation: standard deviation of what several workers make of the computation (a shared
+            host, a loader) beyond the error of the latency model, a fraction of it.
+    """
+
+    link: Uncertainty
+    computation: float
+
+
 @dataclass(frozen=True)
 class Calibration:
     """What observed iterations say of one instance type.
@@ -23,8 +37,8 @@ class Calibration:
         spread: between workers of one iteration, a fraction of the computation.
         effects: each observed workload's own factor, a logarithm.
         usual_effect: that of a workload which was not observed: the median.
-        seen_uncertainty: how far allreduce times of an observed workload can still be off.
-        new_uncertainty: the same for a workload which was not observed.
+        seen_error: how far forecasts of an observed workload can still be off.
+        new_error: the same for a workload which was not observed.
         basis: what it rests on, a sentence.
     """
 
@@ -33,32 +47,35 @@ class Calibration:
     spread: float
     effects: Mapping[str, float]
     usual_effect: float
-    seen_uncertainty: Uncertainty
-    new_uncertainty: Uncertainty
+    seen_error: RemainingError
+    new_error: RemainingError
     basis: str
 
     def link(self, workload: str | None = None) -> CalibratedLink:
         """Returns the link as a workload meets it; None or a new one: as most do."""
-        if workload is not None and workload in self.effects:
-            effect, uncertainty = self.effects[workload], self.seen_uncertainty
-        else:
-            effect, uncertainty = self.usual_effect, self.new_uncertainty
-        return CalibratedLink(self.factors, effect, uncertainty, self.basis)
+        effect = self.effects.get(workload or "", self.usual_effect)
+        return CalibratedLink(self.factors, effect, self.error(workload).link, self.basis)
 
-    def latency(self, model: LatencyModel) -> LatencyModel:
-        """Returns a latency model with the observed spread between workers."""
+    def error(self, workload: str | None = None) -> RemainingError:
+        """Returns how far forecasts of a workload can be off; None or a new one: of most."""
+        return self.seen_error if workload in self.effects else self.new_error
+
+    def latency(self, model: LatencyModel, workload: str | None = None) -> LatencyModel:
+        """Returns a latency model with what several workers make of it: spread and error."""
+        error = self.error(workload).computation
         step = min(model.step_std_fraction, self.spread)
         spatial = float(np.sqrt(self.spread**2 - step**2))
         return replace(
             model,
             step_std_fraction=step,
             spatial_std_fraction=spatial,
+            model_std_fraction=float(np.hypot(model.model_std_fraction, error)),
             assumptions=tuple(words for words in model.assumptions if words != SPATIAL_UNKNOWN),
         )
 
-    def with_uncertainty(self, uncertainty: Uncertainty) -> Calibration:
-        """Returns the calibration with one uncertainty for all workloads."""
-        return replace(self, seen_uncertainty=uncertainty, new_uncertainty=uncertainty)
+    def with_error(self, error: RemainingError) -> Calibration:
+        """Returns the calibration with one error for all workloads."""
+        return replace(self, seen_error=error, new_error=error)
 
 
 def calibrated(

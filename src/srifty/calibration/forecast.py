@@ -27,7 +27,7 @@ def calibrated_simulator(
         prior: the model that the calibration started from.
     """
     return Simulator(
-        {gpu: calibration.latency(model) for gpu, model in workload.latency.items()},
+        {gpu: calibration.latency(model, workload.name) for gpu, model in workload.latency.items()},
         calibrated(prior, [calibration], workload.name),
     )
 

@@ -152,8 +152,8 @@ def _document(
                 "log_factors": asdict(one.factors),
                 "worker_spread": one.spread,
                 "log_effects": dict(one.effects),
-                "model_fraction_new": one.new_uncertainty.model_fraction,
-                "model_fraction_seen": one.seen_uncertainty.model_fraction,
+                "error_of_new_workloads": asdict(one.new_error),
+                "error_of_seen_workloads": asdict(one.seen_error),
             }
             for one in compared.calibrations
         ],

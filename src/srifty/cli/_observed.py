@@ -25,7 +25,7 @@ from srifty.files import (
     read_iterations,
 )
 from srifty.simulator import Simulator
-from srifty.units import GIB, format_bytes, parse_bytes
+from srifty.units import GIB, parse_bytes
 
 # What public traces call workloads that we have samples of.
 _ALSO_CALLED = {
@@ -104,8 +104,8 @@ def open_observed(
             workloads[name] = found
         if not source.size_known:
             notes.append(
-                f"The gradients of {name} are guessed at {format_bytes(_GUESSED_BYTES)}; state "
-                f"them with --gradient-bytes {name}=SIZE or a column gradient_bytes."
+                f"The gradients of {name} are guessed at {_GUESSED_BYTES / 1e6:.0f} MB; state them "
+                f"in a column gradient_bytes, or with evaluate --gradient-bytes {name}=SIZE."
             )
     if file.spread_rows:
         notes.append(
@@ -153,14 +153,14 @@ def calibrated_simulator_of(
             "workload with one-GPU rows: nothing can be learned from it",
             str(path),
         )
+    ours = builtin_name(workload)
+    names = [name for name in observed.workloads if ours and builtin_name(name) == ours]
+    name = workload if workload in observed.workloads else next(iter(names), None)
     latency = dict(simulator.latency)
     for one in reversed(calibrations):  # the first type of a GPU model decides its spread
         gpu = one.instance_type.gpu
         if gpu in latency:
-            latency[gpu] = one.latency(simulator.latency[gpu])
-    ours = builtin_name(workload)
-    names = [name for name in observed.workloads if ours and builtin_name(name) == ours]
-    name = workload if workload in observed.workloads else next(iter(names), None)
+            latency[gpu] = one.latency(simulator.latency[gpu], name)
     allreduce = calibrated(simulator.allreduce, calibrations, name)
     return replace(simulator, latency=latency, allreduce=allreduce), observed.notes
 
