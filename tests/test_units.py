@@ -12,7 +12,6 @@ from srifty.units import (
     format_duration,
     format_usd,
     gbit_to_bytes_per_s,
-    parse_bytes,
     parse_duration_s,
 )
 
@@ -93,23 +92,3 @@ def test_bytes(count, text):
 def test_bandwidth():
     assert format_bandwidth(12.5e9) == "12.5 GB/s"
     assert gbit_to_bytes_per_s(100) == 12.5e9
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("102MB", 102_000_000),
-        ("97.5 MiB", 102_236_160),
-        ("437000000", 437_000_000),
-        ("1 gb", 10**9),
-        ("64 B", 64),
-    ],
-)
-def test_sizes_are_read(text, count):
-    assert parse_bytes(text) == count
-
-
-@pytest.mark.parametrize("text", ["", "MB", "-1MB", "0", "1e9", "12 bananas", "nan", "1 TB"])
-def test_what_is_no_size_is_refused(text):
-    with pytest.raises(ValueError, match="is not a size"):
-        parse_bytes(text)

@@ -10,8 +10,6 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 _SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_BYTES_PER = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": KIB, "mib": MIB, "gib": GIB}
-_SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([kmg]?i?b)?", re.IGNORECASE)
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|min|s|m|h|d)\s*")
 
 
@@ -36,23 +34,6 @@ def parse_duration_s(text: str) -> float:
     if not stripped or position < len(stripped):
         raise ValueError(f"{text!r} is not a duration; write a number and a unit: 500s, 90m, 6h")
     return total_s
-
-
-def parse_bytes(text: str) -> int:
-    """Returns the bytes that a size such as `102MB`, `97.5MiB` or `437000000` stands for.
-
-    Args:
-        text: one number and, if it is not in bytes, its unit: kB, MB, GB (powers of 1000), KiB,
-            MiB, GiB (powers of 1024).
-
-    Raises:
-        ValueError: the text is no size, or less than one byte.
-    """
-    match = _SIZE.fullmatch(text.strip())
-    count = round(float(match[1]) * _BYTES_PER[(match[2] or "b").lower()]) if match else 0
-    if count < 1:
-        raise ValueError(f"{text!r} is not a size; write a number and a unit: 102MB, 97.5MiB")
-    return count
 
 
 def format_duration(seconds: float) -> str:

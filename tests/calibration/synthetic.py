@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from srifty.allreduce import AlphaBetaModel, Uncertainty
+from srifty.allreduce import AlphaBetaModel
 from srifty.calibration import (
     CalibratedAllreduce,
     CalibratedLink,
@@ -57,7 +57,7 @@ def observed(*, noise=0.0, seed=0, factors=FACTORS, names=tuple(WORKLOADS)):
     rng = np.random.default_rng(seed)
     rows = []
     for name in names:
-        link = CalibratedLink(factors, WORKLOADS[name][3], Uncertainty(0.0, 0.0), "made up")
+        link = CalibratedLink(factors, WORKLOADS[name][3], 0.0, "made up")
         workload = workloads((name,))[name]
         blank = [
             Observation(name, "A", KIND.name, placement, batch, 1.0)

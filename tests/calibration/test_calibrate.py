@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from srifty.allreduce import Uncertainty
 from srifty.calibration import (
     LinkPrior,
+    RemainingError,
     calibrate,
     calibrated,
     forecast_observed,
@@ -114,15 +114,15 @@ def test_a_new_workload_gets_the_median_effect_and_the_larger_error(calibration)
     new, old = calibration.link("another"), calibration.link("small")
     assert new.effect == calibration.link().effect == calibration.usual_effect
     assert old.effect == calibration.effects["small"] != new.effect
-    assert new.uncertainty == calibration.new_error.link
-    assert old.uncertainty == calibration.seen_error.link
+    assert new.model_fraction == calibration.new_error.link
+    assert old.model_fraction == calibration.seen_error.link
 
 
 def test_noise_shows_in_the_remaining_error_and_is_covered():
     noisy = observed(noise=0.15, seed=2)
     found = calibrate(KIND, noisy, workloads(), PRIOR)
     exact = calibrate(KIND, observed(), workloads(), PRIOR)
-    assert found.seen_error.link.model_fraction > exact.seen_error.link.model_fraction
+    assert found.seen_error.link > exact.seen_error.link
     held = []
     for name, workload in workloads().items():
         others = [row for row in noisy if row.workload == name and row.vms > 1]
@@ -194,9 +194,9 @@ def test_the_spread_between_workers_replaces_the_assumed_one(calibration):
 def test_one_workload_on_one_number_of_vms_keeps_the_priors_error():
     rows = [row for row in observed(names=("middle",)) if row.vms == 2]
     found = calibrate(KIND, rows, workloads(("middle",)), PRIOR)
-    before = PRIOR.uncertainty(KIND)
-    assert found.seen_error.link == found.new_error.link == before
-    assert found.link().uncertainty != Uncertainty(0.0, 0.0)
+    assert found.seen_error == found.new_error == RemainingError()
+    model = calibrated(PRIOR, [found], "middle")
+    assert model.uncertainty(KIND) == PRIOR.uncertainty(KIND)
 
 
 def test_rows_that_cannot_be_used_are_passed_over(rows, calibration):

@@ -123,6 +123,8 @@ def test_sizes_may_be_stated_or_else_are_guessed_and_said(tmp_path):
     [
         (None, "built-in resnet50"),
         ("resnet50=102MB", "--gradient-bytes; order and ready times as built-in resnet50"),
+        ("resnet50=97.5 mib", "--gradient-bytes; order and ready times as built-in resnet50"),
+        ("resnet50=102228128", "--gradient-bytes; order and ready times as built-in resnet50"),
         ("resnet50=204MB", "--gradient-bytes; ready evenly over the backward pass"),
     ],
 )
@@ -146,6 +148,8 @@ def test_built_in_workloads_bring_their_gradients(tmp_path, size, origin):
         (["--gradient-bytes", "small"], "must be WORKLOAD=SIZE"),
         (["--gradient-bytes", "nobody=3MB"], "must be WORKLOAD=SIZE"),
         (["--gradient-bytes", "small=3 apples"], "is not a size"),
+        (["--gradient-bytes", "small=0MB"], "is not a size"),
+        (["--gradient-bytes", "small=1e9"], "is not a size"),
     ],
 )
 def test_impossible_options_are_refused(path, arguments, message):

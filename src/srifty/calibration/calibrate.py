@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from srifty.allreduce.base import AllreduceModel, Uncertainty
+from srifty.allreduce.base import AllreduceModel
 from srifty.calibration.calibrated import Calibration, RemainingError
 from srifty.calibration.posterior import LinkPrior, most_probable
 from srifty.calibration.remaining_error import remaining_error
@@ -20,8 +20,6 @@ from srifty.errors import ModelError
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-
-_NO_ERROR = RemainingError(Uncertainty(0.0, 0.0), 0.0)
 
 
 def calibrate(
@@ -64,16 +62,14 @@ def calibrate(
         return _learn(instance_type, rows.take(marked), present, known, basis)
 
     def remaining(groups: IntArray) -> RemainingError | None:
-        return remaining_error(groups, learn, used, present, prior, before.allocation_fraction)
+        return remaining_error(groups, learn, used, present, prior)
 
-    before = prior.uncertainty(instance_type)
     vms = np.array([row.vms for row in used], dtype=np.int64)
     # What cannot be checked is not known better than before.
-    unchecked = RemainingError(before, 0.0)
     return replace(
         learn(np.ones(len(used), dtype=np.bool_)),
-        seen_error=remaining(rows.workload * (1 + vms.max()) + vms) or unchecked,
-        new_error=remaining(rows.workload) or unchecked,
+        seen_error=remaining(rows.workload * (1 + vms.max()) + vms) or RemainingError(),
+        new_error=remaining(rows.workload) or RemainingError(),
     )
 
 
@@ -84,7 +80,7 @@ def _learn(
     link_prior: LinkPrior,
     basis: str,
 ) -> Calibration:
-    """Returns the most probable calibration, its errors left at nothing."""
+    """Returns the most probable calibration, its errors left open."""
     size_known = np.array([workload.size_known for workload in workloads.values()])
     found = most_probable(rows, size_known, link_prior)
     seen = np.unique(rows.workload)
@@ -95,8 +91,8 @@ def _learn(
         spread=found.spread,
         effects={names[int(index)]: float(found.effects[index]) for index in seen},
         usual_effect=float(np.median(found.effects[seen])),
-        seen_error=_NO_ERROR,
-        new_error=_NO_ERROR,
+        seen_error=RemainingError(),
+        new_error=RemainingError(),
         basis=basis,
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from srifty.allreduce.base import AllreduceModel, Uncertainty
+from srifty.allreduce.base import AllreduceModel
 from srifty.calibration.link import CalibratedAllreduce, CalibratedLink, LinkFactors
 from srifty.compute.latency import SPATIAL_UNKNOWN, LatencyModel
 from srifty.core.hardware import InstanceType
@@ -18,13 +18,13 @@ class RemainingError:
     """How far forecasts from a calibration can still be off.
 
     Attributes:
-        link: of allreduce times.
+        link: standard deviation of allreduce times, a fraction; None: the prior's.
         computation: standard deviation of what several workers make of the computation (a shared
             host, a loader) beyond the error of the latency model, a fraction of it.
     """
 
-    link: Uncertainty
-    computation: float
+    link: float | None = None
+    computation: float = 0.0
 
 
 @dataclass(frozen=True)

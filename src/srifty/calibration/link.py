@@ -13,7 +13,7 @@ what else its iterations wait for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,13 +82,14 @@ class CalibratedLink:
     Attributes:
         factors: the link's factors.
         effect: the workload's effect, a logarithm.
-        uncertainty: how far times can still be off.
+        model_fraction: standard deviation of the error that is left; None: the prior's. The
+            spread between allocations is the prior's.
         basis: what it rests on, a sentence.
     """
 
     factors: LinkFactors
     effect: float
-    uncertainty: Uncertainty
+    model_fraction: float | None
     basis: str
 
 
@@ -132,8 +133,11 @@ class CalibratedAllreduce:
 
     def uncertainty(self, instance_type: InstanceType) -> Uncertainty:
         """See `AllreduceModel.uncertainty`."""
+        before = self.prior.uncertainty(instance_type)
         link = self.links.get(instance_type.name)
-        return self.prior.uncertainty(instance_type) if link is None else link.uncertainty
+        if link is None or link.model_fraction is None:
+            return before
+        return replace(before, model_fraction=link.model_fraction)
 
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
         """See `AllreduceModel.assumptions`."""

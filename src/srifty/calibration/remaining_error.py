@@ -9,13 +9,13 @@ the link's on all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from srifty.allreduce.base import AllreduceModel, Uncertainty
+from srifty.allreduce.base import AllreduceModel
 from srifty.calibration.calibrated import Calibration, RemainingError
 from srifty.calibration.forecast import forecast_observed
 from srifty.calibration.workload import ObservedWorkload
@@ -58,7 +58,6 @@ def remaining_error(
     observations: Sequence[Observation],
     workloads: Mapping[str, ObservedWorkload],
     prior: AllreduceModel,
-    allocation_fraction: float,
 ) -> RemainingError | None:
     """Returns the error of forecasts; None where no group can be left out.
 
@@ -68,7 +67,6 @@ def remaining_error(
         observations: R observations of one instance type.
         workloads: their computation and gradients by name.
         prior: the model that calibrations start from.
-        allocation_fraction: the spread between allocations that forecasts count besides.
     """
     has_several = np.array([row.vms > 1 for row in observations])
     parts: list[_LeftOut] = []
@@ -80,7 +78,7 @@ def remaining_error(
         held = [observations[int(place)] for place in np.flatnonzero(left_out & has_several)]
         for name in dict.fromkeys(row.workload for row in held):
             rows = [row for row in held if row.workload == name]
-            parts.append(_left_out(rows, workloads[name], learned, prior, allocation_fraction))
+            parts.append(_left_out(rows, workloads[name], learned, prior))
     if not parts:
         return None
     every = _LeftOut(
@@ -92,7 +90,7 @@ def remaining_error(
     computation = _computation(every)
     lacking = every.lacking - np.square(computation * every.computed_s)
     link = _needed(lacking, every.network_s, every.weight)
-    return RemainingError(Uncertainty(allocation_fraction, link), computation)
+    return RemainingError(link, computation)
 
 
 def _left_out(
@@ -100,15 +98,11 @@ def _left_out(
     workload: ObservedWorkload,
     learned: Calibration,
     prior: AllreduceModel,
-    allocation_fraction: float,
 ) -> _LeftOut:
     """Returns how far rows of one workload are from what was learned without them."""
-    certain = Uncertainty(allocation_fraction, 0.0)
     exact, unsure = (
-        forecast_observed(
-            rows, workload, learned.with_error(RemainingError(uncertainty, 0.0)), prior
-        )
-        for uncertainty in (certain, replace(certain, model_fraction=1.0))
+        forecast_observed(rows, workload, learned.with_error(RemainingError(link)), prior)
+        for link in (0.0, 1.0)
     )
     measured_s = np.array([row.step_s for row in rows])
     needed = np.square(np.maximum(measured_s - exact.mean_s, 0.0) / _HELD_STDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from srifty.files import (
     read_iterations,
 )
 from srifty.simulator import Simulator
-from srifty.units import GIB, parse_bytes
+from srifty.units import GIB, KIB, MIB
 
 # What public traces call workloads that we have samples of.
 _ALSO_CALLED = {
@@ -34,6 +35,9 @@ _ALSO_CALLED = {
     "bert": "bert-base",
     "ncf": "neumf",
 }
+# Model sizes are stated in powers of 1000 as often as of 1024.
+_BYTES_PER = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": KIB, "MIB": MIB, "GIB": GIB}
+_SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([KMG]?I?B)?", re.IGNORECASE | re.ASCII)
 # A stated size this near to a built-in workload's is that workload's.
 _SAME_SIZE = 0.05
 _GUESSED_BYTES = 100_000_000
@@ -175,12 +179,25 @@ def _stated_sizes(sizes: Sequence[str], workloads: Sequence[str]) -> dict[str, i
             problems.append(Problem("", f"must be WORKLOAD=SIZE with one of {known}, not {text!r}"))
             continue
         try:
-            stated[name] = parse_bytes(size)
+            stated[name] = _size_bytes(size)
         except ValueError as error:
             problems.append(Problem(name, str(error)))
     if problems:
         raise InputError(problems, "--gradient-bytes")
     return stated
+
+
+def _size_bytes(text: str) -> int:
+    """Returns the bytes of a size such as `102MB`, `97.5MiB` or `437000000`.
+
+    Raises:
+        ValueError: the text is no size, or less than one byte.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    count = round(float(match[1]) * _BYTES_PER[(match[2] or "B").upper()]) if match else 0
+    if count < 1:
+        raise ValueError(f"{text!r} is not a size; write a number and a unit: 102MB, 97.5MiB")
+    return count
 
 
 def _gradients(
