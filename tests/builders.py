@@ -190,8 +190,14 @@ class LinearAllreduce:
         bus = 2 * (n - 1) / n * beta
         return bus if self.capacity is None else np.full(len(n), self.capacity)
 
-    def uncertainty(self, instance_type):
-        return Uncertainty(self.allocation_fraction, self.model_fraction)
+    def uncertainty(self, instance_type, world_size, vms, size_bytes):
+        rows = len(world_size)
+        return Uncertainty(
+            np.full(rows, self.allocation_fraction), np.full(rows, self.model_fraction)
+        )
+
+    def warnings(self, instance_type, world_size, vms, size_bytes):
+        return ()
 
     def assumptions(self, instance_types):
         return tuple(f"Allreduce on {kind.name}: made up." for kind in instance_types)

@@ -9,8 +9,9 @@ from hypothesis import settings
 
 
 @pytest.fixture(autouse=True)
-def _no_catalog_of_the_developers(tmp_path, monkeypatch):
+def _nothing_of_the_developers(tmp_path, monkeypatch):
     monkeypatch.setenv("SRIFTY_CATALOG", str(tmp_path / "no-catalog" / "catalog.csv"))
+    monkeypatch.setenv("SRIFTY_DB", str(tmp_path / "no-store" / "srifty.db"))
 
 
 # Where nobody can look at a new example, the examples are always the same ones; elsewhere each run

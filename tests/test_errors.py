@@ -3,7 +3,15 @@ import inspect
 import pytest
 
 from srifty import errors
-from srifty.errors import CloudRefused, InputError, ModelError, NotationError, Problem, SriftyError
+from srifty.errors import (
+    CloudRefused,
+    InputError,
+    ModelError,
+    NotationError,
+    ProbeFailed,
+    Problem,
+    SriftyError,
+)
 
 
 def test_every_error_has_one_base_and_stands_in_the_tree():
@@ -12,7 +20,14 @@ def test_every_error_has_one_base_and_stands_in_the_tree():
         for kind in vars(errors).values()
         if inspect.isclass(kind) and issubclass(kind, Exception)
     ]
-    assert set(kinds) == {SriftyError, InputError, NotationError, ModelError, CloudRefused}
+    assert set(kinds) == {
+        SriftyError,
+        InputError,
+        NotationError,
+        ModelError,
+        CloudRefused,
+        ProbeFailed,
+    }
     for kind in kinds:
         assert issubclass(kind, SriftyError)
         assert kind.__name__ in errors.__doc__

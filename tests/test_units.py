@@ -12,6 +12,7 @@ from srifty.units import (
     format_duration,
     format_usd,
     gbit_to_bytes_per_s,
+    parse_bytes,
     parse_duration_s,
 )
 
@@ -92,3 +93,17 @@ def test_bytes(count, text):
 def test_bandwidth():
     assert format_bandwidth(12.5e9) == "12.5 GB/s"
     assert gbit_to_bytes_per_s(100) == 12.5e9
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("4B", 4), (" 64 KiB", 65536), ("512MiB", 512 * MIB), ("0B", 0), ("1GiB", GIB)],
+)
+def test_sizes_parse(text, count):
+    assert parse_bytes(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "4", "MiB", "4MB", "4 mib", "1.5MiB", "-4B", "４B"])
+def test_sizes_without_a_whole_number_or_unit_are_refused(text):
+    with pytest.raises(ValueError, match="512MiB"):
+        parse_bytes(text)

@@ -4,7 +4,8 @@ SriftyError
 ├── InputError          what the user gave is wrong: a file, a flag, a value
 │   └── NotationError   a cluster configuration that does not parse
 ├── ModelError          a model was asked for something that its data cannot answer
-└── CloudRefused        a cloud did not do what was asked: credentials, permission, region, quota
+├── CloudRefused        a cloud did not do what was asked: credentials, permission, region, quota
+└── ProbeFailed         a measurement ended early: a rank was lost, or a reduction gave a wrong sum
 
 Each carries a message that says what is wrong, where, and what to write instead. Expected outcomes
 (no feasible plan) are not errors: see `srifty.core.plan.Verdict`.
@@ -63,3 +64,7 @@ class ModelError(SriftyError):
 
 class CloudRefused(SriftyError):  # noqa: N818 - an answer of the cloud's, named as the contract does
     """A cloud refused: no credentials, not allowed, an unknown region, or no answer at all."""
+
+
+class ProbeFailed(SriftyError):  # noqa: N818 - an outcome of the machines', not a wrong input
+    """A measurement could not be ended: a rank was lost or silent, or a sum came out wrong."""

@@ -10,6 +10,8 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 _SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES_PER = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
+_BYTES = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)", re.ASCII)
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|min|s|m|h|d)\s*")
 
 
@@ -34,6 +36,23 @@ def parse_duration_s(text: str) -> float:
     if not stripped or position < len(stripped):
         raise ValueError(f"{text!r} is not a duration; write a number and a unit: 500s, 90m, 6h")
     return total_s
+
+
+def parse_bytes(text: str) -> int:
+    """Returns the bytes that a size such as `4B`, `64KiB` or `512MiB` stands for.
+
+    Args:
+        text: a whole number and its unit: B, KiB, MiB, GiB (powers of 1024).
+
+    Raises:
+        ValueError: no whole number, no unit, or an unknown one.
+    """
+    match = _BYTES.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(
+            f"{text.strip()!r} is no size; write a whole number and a unit: 4B, 64KiB, 512MiB, 1GiB"
+        )
+    return int(match[1]) * _BYTES_PER[match[2]]
 
 
 def format_duration(seconds: float) -> str:

@@ -103,7 +103,9 @@ def test_noise_of_the_samples_becomes_the_model_s_error():
     links = AlphaBetaModel().fit(noisy).links(KIND)
     assert links.beta_between == pytest.approx(2.5e9, rel=0.15)
     assert links.model_fraction == pytest.approx(0.2, rel=0.2)
-    assert AlphaBetaModel().fit(noisy).uncertainty(KIND).model_fraction == links.model_fraction
+    world = np.array([2]), np.array([2])
+    spread = AlphaBetaModel().fit(noisy).uncertainty(KIND, *world, np.array([1e6]))
+    assert spread.model_fraction == links.model_fraction
 
 
 def test_of_several_transports_the_slowest_counts():
@@ -167,7 +169,8 @@ def test_an_unmeasured_type_is_answered_from_its_data_sheet(nvlink):
     assert "not measured" in sentence
     assert "new.x" in sentence
     assert "25 Gbit/s" in sentence
-    assert model.uncertainty(kind).model_fraction > 0.05
+    spread = model.uncertainty(kind, np.array([2]), np.array([2]), np.array([1e6]))
+    assert spread.model_fraction > 0.05
 
 
 def test_nvlink_seen_on_one_type_holds_for_its_relatives():

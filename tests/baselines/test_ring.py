@@ -33,5 +33,7 @@ def test_the_ring_counts_between_vms_of_its_type_only():
     np.testing.assert_array_equal(
         model.time_s(other, world, vms, sizes), otherwise.time_s(other, world, vms, sizes)
     )
-    assert model.uncertainty(KIND) == otherwise.uncertainty(KIND)
+    found, before = (m.uncertainty(KIND, world, vms, sizes) for m in (model, otherwise))
+    np.testing.assert_array_equal(found.model_fraction, before.model_fraction)
+    assert model.warnings(KIND, 8, 2, sizes) == otherwise.warnings(KIND, 8, 2, sizes)
     assert len(model.assumptions([KIND, other])) == 2

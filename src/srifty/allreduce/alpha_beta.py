@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srifty.allreduce.base import Uncertainty
+from srifty.allreduce.table import learnable
 from srifty.core.allreduce import AllreduceSample
 from srifty.core.hardware import InstanceType
 from srifty.units import format_bandwidth, gbit_to_bytes_per_s
@@ -118,7 +119,9 @@ class AlphaBetaModel:
         self._resolved.clear()
         self._nvlink = _NVLINK
         by_type: dict[str, dict[str, list[AllreduceSample]]] = {}
-        for sample in samples:
+        for sample in learnable(samples):
+            if sample.concurrent > 1:
+                continue
             transports = by_type.setdefault(sample.instance_type, {})
             transports.setdefault(sample.transport, []).append(sample)
         for name, found in by_type.items():
@@ -154,9 +157,18 @@ class AlphaBetaModel:
         del world_size  # a ring's bus bandwidth does not depend on it
         return self.links(instance_type).capacity(vms.astype(np.float64))
 
-    def uncertainty(self, instance_type: InstanceType) -> Uncertainty:
-        """See `AllreduceModel.uncertainty`."""
-        return Uncertainty(_ALLOCATION_FRACTION, self.links(instance_type).model_fraction)
+    def uncertainty(
+        self,
+        instance_type: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+    ) -> Uncertainty:
+        """See `AllreduceModel.uncertainty`; the same for every world and size."""
+        del vms, size_bytes
+        model_fraction = self.links(instance_type).model_fraction
+        rows = len(world_size)
+        return Uncertainty(np.full(rows, _ALLOCATION_FRACTION), np.full(rows, model_fraction))
 
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
         """See `AllreduceModel.assumptions`."""
@@ -164,6 +176,21 @@ class AlphaBetaModel:
             f"Allreduce on {kind.name}: {self.links(kind).basis}."
             for kind in dict.fromkeys(instance_types)
         )
+
+    def warnings(
+        self, instance_type: InstanceType, world_size: int, vms: int, size_bytes: FloatArray
+    ) -> tuple[str, ...]:
+        """See `AllreduceModel.warnings`; the assumptions say all."""
+        del instance_type, world_size, vms, size_bytes
+        return ()
+
+    def inside(self, instance_type: InstanceType) -> str:
+        """Returns what the links inside a VM of the type rest on, in one sentence."""
+        links = self.links(instance_type)
+        default = self._nvlink if instance_type.nvlink else _PCIE
+        assumed = links.beta_inside == default.beta_inside
+        basis = default.basis if assumed else "measured"
+        return f"Inside {instance_type.name}: {format_bandwidth(links.beta_inside)} ({basis})."
 
     def links(self, instance_type: InstanceType) -> LinkParameters:
         """Returns the parameters of a type: measured, or carried over from its nearest relative."""

@@ -17,22 +17,22 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """How far an allreduce time can be off, as fractions of it.
+    """How far allreduce times can be off, as fractions of them.
 
     Attributes:
-        allocation_fraction: standard deviation between allocations of the same VMs.
-        model_fraction: standard deviation of the model's error.
+        allocation_fraction: (R,) standard deviation between allocations of the same VMs.
+        model_fraction: (R,) standard deviation of the model's error.
     """
 
-    allocation_fraction: float
-    model_fraction: float
+    allocation_fraction: FloatArray
+    model_fraction: FloatArray
 
 
 class AllreduceModel(Protocol):
     """Forecasts allreduce times among VMs of one instance type.
 
     A mixed cluster is asked type by type at its total world size and VM count; the slowest answer
-    counts.
+    counts. Worlds come as two arrays: (R,) `world_size` ranks on (R,) `vms` VMs.
     """
 
     def time_s(
@@ -58,10 +58,22 @@ class AllreduceModel(Protocol):
         """Returns (R,) bus bytes per second that all transfers together can move."""
         ...
 
-    def uncertainty(self, instance_type: InstanceType) -> Uncertainty:
-        """Returns how far the times of this type can be off."""
+    def uncertainty(
+        self,
+        instance_type: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+    ) -> Uncertainty:
+        """Returns how far the time of all (K,) transfers together can be off in each world."""
         ...
 
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
         """Returns what the times of these types rest on, in full sentences."""
+        ...
+
+    def warnings(
+        self, instance_type: InstanceType, world_size: int, vms: int, size_bytes: FloatArray
+    ) -> tuple[str, ...]:
+        """Returns what to doubt about the times of one world, in full sentences."""
         ...

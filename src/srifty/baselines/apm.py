@@ -18,6 +18,7 @@ from srifty.allreduce.base import AllreduceModel
 from srifty.baselines.point_forecasts import point_forecasts
 from srifty.compute.latency import LatencyModel
 from srifty.compute.piecewise import PiecewiseLinear
+from srifty.core.cluster import ClusterConfig
 from srifty.core.job import Job
 from srifty.core.offers import Offer
 from srifty.core.profile import WorkloadProfile
@@ -50,6 +51,11 @@ class Apm:
         total = np.array([float(profile.gradients.total_bytes)])
         exchange_s = ExchangeTimes.of(self.allreduce, configs, total).alone_s[:, 0]
         return point_forecasts(groups, exchange_s)
+
+    def warnings(self, job: Job, config: ClusterConfig) -> tuple[str, ...]:
+        """See `Predictor.warnings`; there are none."""
+        del job, config
+        return ()
 
     def assumptions(self, job: Job, offers: Sequence[Offer]) -> tuple[str, ...]:
         """See `Predictor.assumptions`."""

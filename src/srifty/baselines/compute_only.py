@@ -9,6 +9,7 @@ import numpy as np
 
 from srifty.baselines.point_forecasts import point_forecasts
 from srifty.compute.latency import LatencyModel
+from srifty.core.cluster import ClusterConfig
 from srifty.core.job import Job
 from srifty.core.offers import Offer
 from srifty.simulator.tables import ConfigTable, ForecastTable
@@ -29,6 +30,11 @@ class ComputeOnly:
         """See `Predictor.predict`."""
         del job
         return point_forecasts(worker_groups(self.latency, configs), np.zeros(len(configs)))
+
+    def warnings(self, job: Job, config: ClusterConfig) -> tuple[str, ...]:
+        """See `Predictor.warnings`; there are none."""
+        del job, config
+        return ()
 
     def assumptions(self, job: Job, offers: Sequence[Offer]) -> tuple[str, ...]:
         """See `Predictor.assumptions`."""

@@ -78,9 +78,21 @@ class RingAllreduce:
         ring = self.rings.get(instance_type.name)
         return capacity if ring is None else np.where(vms > 1, ring.beta, capacity)
 
-    def uncertainty(self, instance_type: InstanceType) -> Uncertainty:
+    def uncertainty(
+        self,
+        instance_type: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+    ) -> Uncertainty:
         """See `AllreduceModel.uncertainty`."""
-        return self.otherwise.uncertainty(instance_type)
+        return self.otherwise.uncertainty(instance_type, world_size, vms, size_bytes)
+
+    def warnings(
+        self, instance_type: InstanceType, world_size: int, vms: int, size_bytes: FloatArray
+    ) -> tuple[str, ...]:
+        """See `AllreduceModel.warnings`."""
+        return self.otherwise.warnings(instance_type, world_size, vms, size_bytes)
 
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
         """See `AllreduceModel.assumptions`."""

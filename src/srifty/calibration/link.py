@@ -131,13 +131,27 @@ class CalibratedAllreduce:
             return capacity
         return capacity / self._factor(instance_type, world_size, vms)
 
-    def uncertainty(self, instance_type: InstanceType) -> Uncertainty:
+    def uncertainty(
+        self,
+        instance_type: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+    ) -> Uncertainty:
         """See `AllreduceModel.uncertainty`."""
-        before = self.prior.uncertainty(instance_type)
+        before = self.prior.uncertainty(instance_type, world_size, vms, size_bytes)
         link = self.links.get(instance_type.name)
         if link is None or link.model_fraction is None:
             return before
-        return replace(before, model_fraction=link.model_fraction)
+        return replace(before, model_fraction=np.full(len(world_size), link.model_fraction))
+
+    def warnings(
+        self, instance_type: InstanceType, world_size: int, vms: int, size_bytes: FloatArray
+    ) -> tuple[str, ...]:
+        """See `AllreduceModel.warnings`; a calibrated link has none."""
+        if instance_type.name in self.links:
+            return ()
+        return self.prior.warnings(instance_type, world_size, vms, size_bytes)
 
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
         """See `AllreduceModel.assumptions`."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srifty.errors import InputError, Problem
-from srifty.inputs import read_text
+from srifty.inputs import read_text, split_csv_line
 
 _MOST_PROBLEMS = 20
 
@@ -30,19 +30,6 @@ class Row:
     cells: Mapping[str, str]
 
 
-def split_line(line: str) -> list[str] | None:
-    """Returns the cells of one line of CSV; None where its quotes do not close.
-
-    Every line stands for itself: a stray quote spoils its own row, never those that follow.
-    """
-    try:
-        return next(csv.reader((line,), strict=True))
-    except StopIteration:
-        return []
-    except csv.Error:
-        return None
-
-
 def read_rows(path: Path, kind: str, required: Sequence[str]) -> Iterator[Row]:
     """Yields the rows of a CSV file; columns may stand in any order, blank lines are passed over.
 
@@ -51,7 +38,7 @@ def read_rows(path: Path, kind: str, required: Sequence[str]) -> Iterator[Row]:
             more cells than columns.
     """
     lines = read_text(path, kind).split("\n")
-    header = [name.strip() for name in split_line(lines[0].rstrip("\r")) or ()]
+    header = [name.strip() for name in split_csv_line(lines[0].rstrip("\r")) or ()]
     missing = [name for name in required if name not in header]
     if missing:
         raise InputError(
@@ -63,7 +50,7 @@ def read_rows(path: Path, kind: str, required: Sequence[str]) -> Iterator[Row]:
         line = text.rstrip("\r")
         if not line.strip():
             continue
-        cells = split_line(line)
+        cells = split_csv_line(line)
         if cells is None or len(cells) > len(header):
             what = "has a stray quote" if cells is None else "has more cells than the header"
             raise InputError([Problem(f"line {number}", what)], str(path))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from srifty.catalog._table import split_line
 from srifty.catalog.gpu_names import is_known_gpu, our_gpu
 from srifty.catalog.price import Price
 from srifty.catalog.sanity import PriceReason, judge_price, parse_number
@@ -22,7 +21,7 @@ from srifty.catalog.store import TypeRow
 from srifty.core.hardware import InstanceType
 from srifty.core.offers import Market
 from srifty.errors import InputError
-from srifty.inputs import read_text
+from srifty.inputs import read_text, split_csv_line
 
 _REQUIRED = (
     "InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "GpuInfo", "Price",
@@ -165,7 +164,7 @@ def import_skypilot(
         InputError: the header lacks a column.
     """
     rest = iter(lines)
-    header = [cell.strip() for cell in split_line(next(rest, "").strip("\r\ufeff")) or ()]
+    header = [cell.strip() for cell in split_csv_line(next(rest, "").strip("\r\ufeff")) or ()]
     missing = [name for name in _REQUIRED if header.count(name) != 1]
     if missing:
         raise InputError(
@@ -182,7 +181,7 @@ def import_skypilot(
         if not line.strip():
             continue
         rows += 1
-        cells = split_line(line)
+        cells = split_csv_line(line)
         if cells is None or len(cells) != len(header):
             ledger.add("does not have the header's columns", number)
             continue

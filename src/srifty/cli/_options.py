@@ -17,3 +17,12 @@ Changes = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+StoreFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--db",
+        metavar="PATH",
+        help="The store of samples; default: what SRIFTY_DB names, else srifty.db in your data "
+        "folder.",
+    ),
+]

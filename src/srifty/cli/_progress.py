@@ -13,10 +13,17 @@ _PATIENCE_S = 1.0
 
 
 class SearchProgress:
-    """A bar that appears once a search has lasted a second; nothing where nobody watches."""
+    """A bar that appears once a search has lasted a second; nothing where nobody watches.
 
-    def __init__(self, words: str) -> None:
+    Args:
+        words: what is being done.
+        redraws: whether a thread redraws the bar between calls; not where it would disturb what is
+            being timed.
+    """
+
+    def __init__(self, words: str, *, redraws: bool = True) -> None:
         self._words = words
+        self._redraws = redraws
         self._began = time.monotonic()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -48,8 +55,9 @@ class SearchProgress:
                 TimeRemainingColumn(),
                 console=self._console,
                 transient=True,
+                auto_refresh=self._redraws,
             )
             self._bar.start()
             self._task = self._bar.add_task(self._words, total=total)
         if self._task is not None:
-            self._bar.update(self._task, completed=done, total=total)
+            self._bar.update(self._task, completed=done, total=total, refresh=not self._redraws)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from srifty.allreduce import AlphaBetaModel, builtin_samples, read_samples
-from srifty.catalog import Resolved, resolve
+from srifty.allreduce.learned import LearnedModel
+from srifty.allreduce.loading import blend_of, plan_source
+from srifty.catalog import Resolved, builtin_instance_types, resolve
 from srifty.catalog.store import (
     own_catalog_path,
     quotas_path,
@@ -17,6 +18,7 @@ from srifty.catalog.store import (
     types_path,
 )
 from srifty.cli._observed import calibrated_simulator_of
+from srifty.cli._progress import SearchProgress
 from srifty.compute.latency import LatencyModel
 from srifty.core.job import Job
 from srifty.core.profile import WorkloadProfile
@@ -38,6 +40,7 @@ class Workbench:
         catalog: its offers, and what is to be said of them.
         simulator: forecasts iterations.
         batch_ranges: which micro-batches each GPU model takes.
+        notes: what is to be said of the samples and the offers; full sentences.
     """
 
     file: JobFile
@@ -45,6 +48,7 @@ class Workbench:
     catalog: Resolved
     simulator: Simulator
     batch_ranges: dict[str, BatchRange]
+    notes: tuple[str, ...]
 
 
 def open_job(path: Path, changes: Sequence[str]) -> Workbench:
@@ -79,16 +83,19 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
             f"for {have}",
             str(path),
         )
-    samples = read_samples(file.allreduce_samples) if file.allreduce_samples else builtin_samples()
+    source = plan_source(file.allreduce_samples)
+    offered = {offer.instance_type.name: offer.instance_type for offer in catalog.offers}
+    with SearchProgress("Fitting the allreduce models") as progress:
+        blend = blend_of(source, {**builtin_instance_types(), **offered}, progress=progress)
     efa = {"on": True, "off": False}.get(file.network.efa)
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
-    simulator = Simulator(models, AlphaBetaModel().fit(samples, efa=efa))
+    simulator = Simulator(models, LearnedModel(blend, efa=efa, library_version=file.network.nccl))
+    notes = ((source.note,) if source.note else ()) + catalog.notes
     if file.observed is not None:
-        kinds = dict.fromkeys(offer.instance_type for offer in catalog.offers)
-        simulator, notes = calibrated_simulator_of(
-            simulator, profiles[0].workload, kinds, file.observed
+        simulator, learned = calibrated_simulator_of(
+            simulator, profiles[0].workload, offered.values(), file.observed
         )
-        catalog = replace(catalog, notes=(*catalog.notes, *notes))
+        notes += learned
     return Workbench(
         file=file,
         job=replace(file.job, profiles=profiles),
@@ -100,6 +107,7 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
             )
             for gpu, model in models.items()
         },
+        notes=notes,
     )
 
 

@@ -1,7 +1,7 @@
 """The entry point: finds the command, runs it, turns errors into messages and exit codes.
 
-Exit codes: 0 done, 1 a fault of ours, 2 bad input, 3 no feasible plan, 5 the cloud refused,
-130 Ctrl-C.
+Exit codes: 0 done, 1 a fault of ours, 2 bad input, 3 no feasible plan, 4 a run ended without
+finishing its job, 5 the cloud refused, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ COMMANDS = {
     "plan": "Find the VMs to rent for a job, or say why there are none.",
     "simulate": "Forecast one cluster configuration.",
     "catalog": "Show prices and quotas; bring fresh ones.",
+    "probe": "Measure allreduce times among the processes at hand, under torchrun.",
+    "allreduce": "Keep measured allreduces, and forecast from them.",
     "evaluate": "Measure how well the models predict measurements of yours.",
 }
 
 EXIT_FAULT = 1
 EXIT_BAD_INPUT = 2
+EXIT_UNFINISHED = 4
 EXIT_CLOUD_REFUSED = 5
+EXIT_INTERRUPTED = 130
 
 
 class _LazyGroup(TyperGroup):

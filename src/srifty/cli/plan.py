@@ -129,7 +129,7 @@ def _cost_range(bench: Workbench, result: PlanResult) -> list[float] | None:
 def _with_catalog_notes(bench: Workbench, result: PlanResult) -> PlanResult:
     """Returns the result with what is to be said of its offers: hosts, network, prices."""
     best = result.plan or result.nearest
-    notes = list(bench.catalog.notes)
+    notes = list(bench.notes)
     warnings = [*result.warnings, *bench.catalog.left_out]
     if best is not None:
         used = [group.offer for group in best.config.groups]

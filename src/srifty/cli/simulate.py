@@ -55,8 +55,12 @@ def simulate(
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror or error}", str(trace)) from None
     used = [group.offer for group in chosen.groups]
-    assumptions = bench.simulator.assumptions(bench.job, used) + bench.catalog.notes
-    warnings = mixed_host_warnings(used) + bench.catalog.left_out
+    assumptions = bench.simulator.assumptions(bench.job, used) + bench.notes
+    warnings = (
+        mixed_host_warnings(used)
+        + bench.catalog.left_out
+        + bench.simulator.warnings(bench.job, chosen)
+    )
     if as_json:
         document = config_document(chosen) | forecast_document(forecast)
         notes = {"warnings": list(warnings), "assumptions": list(assumptions)}

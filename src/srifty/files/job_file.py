@@ -57,10 +57,14 @@ Switch = Annotated[Literal["on", "off", "auto"], PlainValidator(_switch)]
 
 
 class NetworkPart(FileModel):
-    """Which network features the run will use; `auto`: what Srifty assumes, and says."""
+    """What the run will use of the network; `auto`: what Srifty assumes, and says.
+
+    `nccl` is the library's version: samples of that version are preferred.
+    """
 
     efa: Switch = "auto"
     placement_group: Switch = "auto"
+    nccl: str | None = Field(default=None, pattern=r"^\d+\.\d+(\.\d+)?$")
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class JobFile:
         path: where it was read from.
         job: the job.
         supply: what may be rented.
-        allreduce_samples: CSV file of allreduce samples; None: the built-in ones.
+        allreduce_samples: store or CSV file of allreduce samples; None where the job names none.
         observed: CSV file of observed iteration times to calibrate links from; None: none.
         allow_cross_zone: whether one plan may use several zones.
         prefer: instance types, the most wanted first.

@@ -127,6 +127,7 @@ def plan(
     if best is not None:
         shown = [group.offer for group in best.config.groups]
         warnings += plan_warnings(job, best, batch_ranges)
+        warnings += predictor.warnings(job, best.config)
         warnings += [reason.message for reason in out_of_quota_reasons(offers)]
     narrowings = tuple(f"The search space was narrowed: {words}." for words in found.narrowings)
     return PlanResult(

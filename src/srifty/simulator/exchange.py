@@ -53,7 +53,7 @@ class ExchangeTimes:
             n, v = world_size[here], vms[here]
             alone_s[here] = np.maximum(alone_s[here], model.time_s(kind, n, v, sizes_bytes))
             capacity[here] = np.minimum(capacity[here], model.bus_capacity(kind, n, v))
-            uncertainty = model.uncertainty(kind)
+            uncertainty = model.uncertainty(kind, n, v, sizes_bytes)
             allocation[here] = np.maximum(allocation[here], uncertainty.allocation_fraction)
             error[here] = np.maximum(error[here], uncertainty.model_fraction)
         return cls(world_size, alone_s, capacity, allocation, error)

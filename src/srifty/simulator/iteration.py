@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from srifty.allreduce.base import AllreduceModel
 from srifty.compute.latency import LatencyModel
+from srifty.core.cluster import ClusterConfig
 from srifty.core.job import Job
 from srifty.core.offers import Offer
 from srifty.errors import ModelError
@@ -96,6 +97,19 @@ class Simulator:
             for start in range(0, len(configs), _CHUNK_ROWS)
         ]
         return ForecastTable.concatenate(tables or [_empty_forecasts()])
+
+    def warnings(self, job: Job, config: ClusterConfig) -> tuple[str, ...]:
+        """See `Predictor.warnings`: what the allreduce model doubts."""
+        transfers = job_transfers(job)
+        if transfers is None or config.world_size == 1:
+            return ()
+        sizes = np.unique(transfers.sizes_bytes)
+        kinds = dict.fromkeys(group.offer.instance_type for group in config.groups)
+        return tuple(
+            sentence
+            for kind in kinds
+            for sentence in self.allreduce.warnings(kind, config.world_size, config.vms, sizes)
+        )
 
     def assumptions(self, job: Job, offers: Sequence[Offer]) -> tuple[str, ...]:
         """Returns what the forecasts take for granted, in full sentences."""

@@ -1,0 +1,51 @@
+"""Plain interpolation of log time, in log size and then in log world size."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srifty.allreduce.table import Points
+
+FloatArray = NDArray[np.float64]
+
+
+class InterpolatedCurve:
+    """Passes through every measured point of a curve.
+
+    Between sizes and between world sizes the logarithm of the time is linear. Below the smallest
+    size the time stays, above the largest it grows with the bytes; beyond the measured worlds the
+    nearest one is taken.
+    """
+
+    def __init__(self, points: Points) -> None:
+        """Takes at least one point."""
+        self._worlds = [
+            (n, v, here.size_bytes, here.log_time)
+            for n, v in points.worlds()
+            for here in [points.of_world(n, v)]
+        ]
+
+    def log_time(self, world_size: float, vms: float, size_bytes: FloatArray) -> FloatArray:
+        """Returns (K,) log seconds of each size in one world."""
+        worlds = self._alike(world_size / vms)
+        at = np.log(np.array([n for n, *_ in worlds], dtype=np.float64))
+        curves = np.stack([_along_sizes(size_bytes, sizes, times) for *_, sizes, times in worlds])
+        x = float(np.log(world_size))
+        after = int(np.searchsorted(at, x))
+        if after == 0 or after == len(at):
+            return curves[min(after, len(at) - 1)]
+        share = (x - at[after - 1]) / (at[after] - at[after - 1])
+        return (1 - share) * curves[after - 1] + share * curves[after]
+
+    def _alike(self, ranks_per_vm: float) -> list[tuple[int, int, FloatArray, FloatArray]]:
+        """Returns the worlds with as many ranks per VM, or with the nearest number of them."""
+        distance = [abs(np.log((n / v) / ranks_per_vm)) for n, v, *_ in self._worlds]
+        least = min(distance)
+        alike = zip(self._worlds, distance, strict=True)
+        return [world for world, far in alike if far <= least + 1e-9]
+
+
+def _along_sizes(wanted: FloatArray, sizes: FloatArray, log_time: FloatArray) -> FloatArray:
+    inside = np.interp(np.log(wanted), np.log(sizes), log_time)
+    return inside + np.maximum(np.log(wanted / sizes[-1]), 0.0)
