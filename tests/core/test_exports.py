@@ -5,6 +5,8 @@ import pytest
 
 PACKAGES = [
     "srifty.allreduce",
+    "srifty.baselines",
+    "srifty.calibration",
     "srifty.catalog",
     "srifty.core",
     "srifty.files",

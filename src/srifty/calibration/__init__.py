@@ -1,1 +1,41 @@
 """Observed iteration times of real jobs → how fast the links between their VMs really are."""
+
+from srifty.calibration.calibrate import calibrate
+from srifty.calibration.calibrated import Calibration, RemainingError, calibrated
+from srifty.calibration.forecast import (
+    calibrated_simulator,
+    forecast_observed,
+    observed_configs,
+)
+from srifty.calibration.hold_out import Fold, HoldOut, folds
+from srifty.calibration.link import CalibratedAllreduce, CalibratedLink, LinkFactors
+from srifty.calibration.posterior import LinkPrior
+from srifty.calibration.scores import IterationScores
+from srifty.calibration.workload import (
+    MOST_PROBES,
+    ObservedWorkload,
+    even_schedule,
+    observed_workload,
+)
+
+__all__ = [
+    "MOST_PROBES",
+    "CalibratedAllreduce",
+    "CalibratedLink",
+    "Calibration",
+    "Fold",
+    "HoldOut",
+    "IterationScores",
+    "LinkFactors",
+    "LinkPrior",
+    "ObservedWorkload",
+    "RemainingError",
+    "calibrate",
+    "calibrated",
+    "calibrated_simulator",
+    "even_schedule",
+    "folds",
+    "forecast_observed",
+    "observed_configs",
+    "observed_workload",
+]

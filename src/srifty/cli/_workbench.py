@@ -17,6 +17,7 @@ from srifty.catalog.store import (
     read_types,
     types_path,
 )
+from srifty.cli._observed import calibrated_simulator_of
 from srifty.cli._progress import SearchProgress
 from srifty.compute.latency import LatencyModel
 from srifty.core.job import Job
@@ -88,20 +89,25 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
         blend = blend_of(source, {**builtin_instance_types(), **offered}, progress=progress)
     efa = {"on": True, "off": False}.get(file.network.efa)
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
+    simulator = Simulator(models, LearnedModel(blend, efa=efa, library_version=file.network.nccl))
+    notes = ((source.note,) if source.note else ()) + catalog.notes
+    if file.observed is not None:
+        simulator, learned = calibrated_simulator_of(
+            simulator, profiles[0].workload, offered.values(), file.observed
+        )
+        notes += learned
     return Workbench(
         file=file,
         job=replace(file.job, profiles=profiles),
         catalog=catalog,
-        simulator=Simulator(
-            models, LearnedModel(blend, efa=efa, library_version=file.network.nccl)
-        ),
+        simulator=simulator,
         batch_ranges={
             gpu: BatchRange(
                 model.min_batch, model.knee_batch, model.max_batch, model.measured_batches
             )
             for gpu, model in models.items()
         },
-        notes=((source.note,) if source.note else ()) + catalog.notes,
+        notes=notes,
     )
 
 

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from srifty.cli._evaluate_iterations import iterations
 from srifty.cli._json import dump
 from srifty.cli._options import AsJson
 from srifty.cli._show import console_for_results
@@ -33,6 +34,11 @@ class Errors(StrEnum):
 
     HELD_OUT = "held-out"
     ALL = "all"
+
+
+app.command(
+    epilog="Example: srifty evaluate iterations iterations.csv --hold-out nodes --train-max-vms 4"
+)(iterations)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,9 @@ _FORWARD_SHARE = 1 / 3
 # 2022, figure 2), which is about ±2 %.
 _DEFAULT_STEP_STD = 0.02
 _DEFAULT_SPATIAL_STD = 0.02
+SPATIAL_UNKNOWN = (
+    f"the spread between GPUs was not measured; {_DEFAULT_SPATIAL_STD:.0%} is assumed."
+)
 # A 90 % interval of a normal is ±1.645 standard deviations.
 _STD_PER_INTERVAL_90 = 1 / 1.645
 # Half width of the 90 % interval of estimated latencies that state none.
@@ -111,9 +114,7 @@ class LatencyModel:
         spatial_std = profile.spatial_std_fraction
         if spatial_std is None:
             spatial_std = _DEFAULT_SPATIAL_STD
-            assumptions.append(
-                f"the spread between GPUs was not measured; {_DEFAULT_SPATIAL_STD:.0%} is assumed."
-            )
+            assumptions.append(SPATIAL_UNKNOWN)
         model_std = residual_fraction(batches, steps)
         interval = profile.interval_fraction or (_ESTIMATED_INTERVAL if profile.estimated else 0.0)
         model_std = max(model_std, interval * _STD_PER_INTERVAL_90)

@@ -15,6 +15,7 @@ from srifty.core.job import (
     SyncMode,
 )
 from srifty.core.notation import format_config, format_group, parse_config
+from srifty.core.observation import Observation
 from srifty.core.offers import Location, Market, Offer
 from srifty.core.plan import Marginal, Plan, PlanResult, Reason, ReasonKind, Verdict
 from srifty.core.profile import (
@@ -49,6 +50,7 @@ __all__ = [
     "Marginal",
     "Market",
     "Objective",
+    "Observation",
     "Offer",
     "Overheads",
     "Plan",

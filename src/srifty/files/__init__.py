@@ -1,5 +1,6 @@
 """Files that people write: JOB.yaml and PROFILE.json, read with all their errors at once."""
 
+from srifty.files.iterations_csv import ObservedIterations, read_iterations
 from srifty.files.job_file import JobFile, read_job
 from srifty.files.latency_csv import LatencyCurve, read_latency_curves
 from srifty.files.profile_file import (
@@ -11,8 +12,10 @@ from srifty.files.profile_file import (
 __all__ = [
     "JobFile",
     "LatencyCurve",
+    "ObservedIterations",
     "builtin_profiles",
     "builtin_workloads",
+    "read_iterations",
     "read_job",
     "read_latency_curves",
     "read_profile",

@@ -76,6 +76,7 @@ class JobFile:
         job: the job.
         supply: what may be rented.
         allreduce_samples: store or CSV file of allreduce samples; None where the job names none.
+        observed: CSV file of observed iteration times to calibrate links from; None: none.
         allow_cross_zone: whether one plan may use several zones.
         prefer: instance types, the most wanted first.
         network: which network features the run will use.
@@ -85,6 +86,7 @@ class JobFile:
     job: Job
     supply: SupplyRequest
     allreduce_samples: Path | None
+    observed: Path | None
     allow_cross_zone: bool
     prefer: tuple[str, ...]
     network: NetworkPart
@@ -163,6 +165,7 @@ class _JobFile(FileModel):
     extra_usd_per_hour: float = Field(default=0.0, ge=0)
     gradient_sync: _SyncFile = _SyncFile()
     allreduce: str | None = None
+    observed: str | None = None
     run: dict[str, Any] | None = None  # only `measure` and `run` read it
 
 
@@ -200,11 +203,8 @@ def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
     problems: list[Problem] = []
     profiles = _profiles(file, path, problems)
     iterations = _iterations(file, problems)
-    samples: Path | None = None
-    if file.allreduce is not None:
-        samples = path.parent / file.allreduce
-        if not samples.is_file():
-            problems.append(Problem("allreduce", f"there is no file {samples}"))
+    samples = _beside(path, "allreduce", file.allreduce, problems)
+    observed = _beside(path, "observed", file.observed, problems)
     supply: SupplyRequest | None = None
     try:
         supply = supply_of(file.offers, now)
@@ -250,7 +250,8 @@ def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
         path,
         job,
         supply,
-        samples,
+        allreduce_samples=samples,
+        observed=observed,
         allow_cross_zone=file.offers.allow_cross_zone,
         prefer=file.offers.prefer,
         network=file.network,
@@ -281,6 +282,16 @@ def _profiles(file: _JobFile, path: Path, problems: list[Problem]) -> tuple[Work
                 )
             )
     return tuple(profiles)
+
+
+def _beside(path: Path, key: str, name: str | None, problems: list[Problem]) -> Path | None:
+    """Returns a file that the job file names, relative to it; None where it names none."""
+    if name is None:
+        return None
+    found = path.parent / name
+    if not found.is_file():
+        problems.append(Problem(key, f"there is no file {found}"))
+    return found
 
 
 def _iterations(file: _JobFile, problems: list[Problem]) -> int:

@@ -1,0 +1,160 @@
+"""CSV of observed iteration times, for `srifty evaluate iterations` and for calibration."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from srifty.core.observation import Observation, spread_evenly
+from srifty.errors import InputError, Problem
+from srifty.files._reading import raise_problems
+from srifty.inputs import read_text
+
+_KIND = "CSV file of iteration times"
+_REQUIRED = ("workload", "gpu", "instance_type", "local_batch", "step_s")
+_MOST_PROBLEMS = 20
+
+
+@dataclass(frozen=True)
+class ObservedIterations:
+    """What a file of iteration times says.
+
+    Attributes:
+        observations: one per row, in the file's order.
+        gradient_bytes: bytes of all gradients by workload, where the file states them.
+        spread_rows: rows that gave `vms` and `workers` only; their workers are spread as evenly as
+            possible.
+    """
+
+    observations: tuple[Observation, ...]
+    gradient_bytes: Mapping[str, int]
+    spread_rows: int
+
+
+def read_iterations(path: Path) -> ObservedIterations:
+    """Returns the observations of a CSV file.
+
+    Columns: `workload,gpu,instance_type,local_batch,step_s` and either `placement` (GPUs used of
+    each VM, `4-4-2`) or `vms,workers`; where known, `gradient_bytes` (one value per workload) and
+    `sync_s`, which is checked but not used. Others are ignored.
+
+    Raises:
+        InputError: the file cannot be read, lacks a column, or has bad rows (all reported).
+    """
+    source = str(path)
+    reader = csv.DictReader(read_text(path, _KIND).splitlines())
+    columns = reader.fieldnames or ()
+    missing = [name for name in _REQUIRED if name not in columns]
+    if "placement" not in columns and not {"vms", "workers"} <= set(columns):
+        missing.append("placement (or vms and workers)")
+    if missing:
+        raise InputError(
+            f"lacks the column(s) {', '.join(missing)}; a {_KIND} has the columns "
+            f"{', '.join(_REQUIRED)}, and placement (such as 4-4-2) or vms and workers",
+            source,
+        )
+    observations: list[Observation] = []
+    stated: dict[str, int] = {}
+    problems: list[Problem] = []
+    spread_rows = 0
+    try:
+        for row in reader:
+            try:
+                observation = _observation(row)
+                _learn_bytes(stated, observation.workload, row)
+                _check_sync(row)
+            except InputError as error:
+                problems += [Problem(f"line {reader.line_num}", p.message) for p in error.problems]
+                continue
+            observations.append(observation)
+            spread_rows += not _cell(row, "placement")
+    except csv.Error as error:
+        raise InputError(f"is no CSV after line {reader.line_num}: {error}", source) from None
+    if len(problems) > _MOST_PROBLEMS:
+        more = len(problems) - _MOST_PROBLEMS
+        problems = [*problems[:_MOST_PROBLEMS], Problem("", f"and {more} more bad rows")]
+    raise_problems(problems, source)
+    if not observations:
+        raise InputError("has no rows", source)
+    return ObservedIterations(tuple(observations), stated, spread_rows)
+
+
+def _observation(row: Mapping[str, str | None]) -> Observation:
+    return Observation(
+        workload=_cell(row, "workload"),
+        gpu=_cell(row, "gpu"),
+        instance_type=_cell(row, "instance_type"),
+        gpus_used=_placement(row),
+        local_batch=_whole(row, "local_batch"),
+        step_s=_seconds(row, "step_s"),
+    )
+
+
+def _placement(row: Mapping[str, str | None]) -> tuple[int, ...]:
+    text = _cell(row, "placement")
+    if not text:
+        if not (_cell(row, "vms") or _cell(row, "workers")):
+            raise InputError(
+                "placement is empty; write the GPUs used of each VM, such as 4-4-2, or give vms "
+                "and workers"
+            )
+        vms, workers = _whole(row, "vms"), _whole(row, "workers")
+        if vms > workers:
+            raise InputError(f"{vms} vms cannot hold only {workers} workers")
+        return spread_evenly(workers, vms)
+    parts = text.split("-")
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise InputError(f"placement must be the GPUs used of each VM, such as 4-4-2, not {text!r}")
+    used = tuple(int(part) for part in parts)
+    for name, value in (("vms", len(used)), ("workers", sum(used))):
+        if _cell(row, name) and _whole(row, name) != value:
+            raise InputError(
+                f"placement {text} has {value} {name}, but column {name} says {_cell(row, name)}"
+            )
+    return used
+
+
+def _learn_bytes(stated: dict[str, int], workload: str, row: Mapping[str, str | None]) -> None:
+    if not _cell(row, "gradient_bytes"):
+        return
+    value = _whole(row, "gradient_bytes")
+    if stated.setdefault(workload, value) != value:
+        raise InputError(
+            f"gradient_bytes of {workload} is {value} here, but {stated[workload]} before; a "
+            "workload has one size"
+        )
+
+
+def _check_sync(row: Mapping[str, str | None]) -> None:
+    text = _cell(row, "sync_s")
+    try:
+        fine = not text or (math.isfinite(float(text)) and float(text) >= 0)
+    except ValueError:
+        fine = False
+    if not fine:
+        raise InputError(f"sync_s must be seconds of 0 or more, or empty, not {text!r}")
+
+
+def _cell(row: Mapping[str, str | None], name: str) -> str:
+    return (row.get(name) or "").strip()
+
+
+def _whole(row: Mapping[str, str | None], name: str) -> int:
+    text = _cell(row, name)
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 16 and int(text) >= 1):
+        raise InputError(f"{name} must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def _seconds(row: Mapping[str, str | None], name: str) -> float:
+    text = _cell(row, name)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise InputError(f"{name} must be seconds above 0, not {text!r}")
+    return seconds
