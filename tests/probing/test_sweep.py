@@ -15,7 +15,7 @@ from srifty.units import KIB, MIB
 
 PLACE = Place(
     "g4dn.xlarge", "aws", "us-east-1", "use1-az1", None, "tcp-socket", "", 2, 2, "T4", "2.21.5",
-    "test", ElementType.FLOAT32,
+    "test", "a1", ElementType.FLOAT32,
 )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def test_rounds_take_every_size_once_and_turn_round(monkeypatch):
     findings, reports = run(monkeypatch, link, (4, 64, 1024), repeats=3)
     sizes = [sample.size_bytes for sample in findings.samples]
     assert sizes == [4, 64, 1024, 1024, 64, 4, 4, 64, 1024]
-    assert [sample.run for sample in findings.samples] == ["1"] * 3 + ["2"] * 3 + ["3"] * 3
+    assert [sample.run for sample in findings.samples] == ["a1/1"] * 3 + ["a1/2"] * 3 + ["a1/3"] * 3
     assert findings.notes == []
     tried = 5  # the three, and a step between each two
     assert [done for done, _ in reports] == list(range(1, tried + 9 + 1))
@@ -172,9 +172,9 @@ def test_a_burst_is_replaced_by_the_baseline(monkeypatch):
     large = [sample for sample in findings.samples if sample.size_bytes >= MIB]
     small = [sample for sample in findings.samples if sample.size_bytes < MIB]
     assert len(small) == 10
-    assert {sample.run for sample in small} == {"1", "2", "3", "4", "5"}
+    assert {sample.run for sample in small} == {f"a1/{r}" for r in range(1, 6)}
     assert len(findings.burst) == 10
-    assert {sample.run for sample in large} == {"6", "7", "8", "9", "10"}
+    assert {sample.run for sample in large} == {f"a1/{r}" for r in range(6, 11)}
     for sample in large:
         assert sample.time_s == pytest.approx(1e-5 + sample.size_bytes / 2e8)
     (note,) = findings.notes

@@ -49,14 +49,15 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             region TEXT NOT NULL,
             zone TEXT NOT NULL,
             source TEXT NOT NULL,
-            run TEXT NOT NULL,
+            name TEXT NOT NULL,
             stored_at TEXT NOT NULL,
-            UNIQUE (cloud, instance_type, region, zone, source, run))""",
+            UNIQUE (cloud, instance_type, region, zone, source, name))""",
         # placement_group: -1 where unknown, since a NULL would be equal to no other.
         """CREATE TABLE series (
             id INTEGER PRIMARY KEY,
             allocation_id INTEGER NOT NULL REFERENCES allocations,
             collective TEXT NOT NULL,
+            run TEXT NOT NULL,
             gpu TEXT NOT NULL,
             vms INTEGER NOT NULL,
             world_size INTEGER NOT NULL,
@@ -66,7 +67,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             dtype TEXT NOT NULL,
             concurrent INTEGER NOT NULL,
             placement_group INTEGER NOT NULL,
-            UNIQUE (allocation_id, collective, gpu, vms, world_size, library_version, transport,
+            UNIQUE (allocation_id, collective, run, gpu, vms, world_size, library_version, transport,
                     config, dtype, concurrent, placement_group))""",
         # measured_at: in UTC; empty where unknown, for the same reason.
         """CREATE TABLE samples (

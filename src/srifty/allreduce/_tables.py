@@ -14,11 +14,12 @@ JOINED = (
     "samples JOIN series ON series.id = samples.series_id "
     "JOIN allocations ON allocations.id = series.allocation_id"
 )
-# An allocation is a set of VMs as the cloud handed it out: of one source and run.
-_PLACE = ("cloud", "instance_type", "region", "zone", "source", "run")
+_WHERE = ("cloud", "instance_type", "region", "zone", "source")
+# An allocation is a set of VMs as the cloud handed it out; see `AllreduceSample.allocation`.
+_PLACE = (*_WHERE, "name")
 _SETUP = (
-    "collective", "gpu", "vms", "world_size", "library_version", "transport", "config", "dtype",
-    "concurrent", "placement_group",
+    "collective", "run", "gpu", "vms", "world_size", "library_version", "transport", "config",
+    "dtype", "concurrent", "placement_group",
 )  # fmt: skip
 # Whether VMs shared a placement group, as a number.
 PLACEMENT = {None: -1, False: 0, True: 1}
@@ -50,7 +51,7 @@ def sample_rows(
     ids: dict[tuple[Any, ...], int] = {}
     rows: list[tuple[Any, ...]] = []
     for sample in samples:
-        place = tuple(getattr(sample, name) for name in _PLACE)
+        place = (*(getattr(sample, name) for name in _WHERE), sample.allocation[1])
         setup = (
             sample.collective.value,
             *(getattr(sample, name) for name in _SETUP[1:-1]),
@@ -76,7 +77,7 @@ def sample_rows(
 
 def shared_fields(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
     """Returns by series what its samples have in common, as arguments of a sample."""
-    names = (*_PLACE, *_SETUP)
+    names = (*_WHERE, *_SETUP)
     rows = connection.execute(
         f"SELECT series.id, {', '.join(names)} FROM series "
         "JOIN allocations ON allocations.id = series.allocation_id"

@@ -38,7 +38,7 @@ class SampleTable:
     Attributes:
         curves: the curves that occur.
         places: the places that occur.
-        allocations: the allocations that occur: source and run.
+        allocations: the allocations that occur; see `AllreduceSample.allocation`.
         curve: (P,) index into `curves`.
         place: (P,) index into `places`.
         allocation: (P,) index into `allocations`.
@@ -80,7 +80,7 @@ class SampleTable:
         kept = learnable(samples)
         curves, curve = _codes([s.curve for s in kept])
         places, place = _codes([_place(s) for s in kept])
-        allocations, allocation = _codes([(s.source, s.run) for s in kept])
+        allocations, allocation = _codes([s.allocation for s in kept])
         return cls(
             curves=curves,
             places=places,

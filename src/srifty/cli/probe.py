@@ -223,7 +223,8 @@ def _place(where: _Where, group: Group, element: ElementType) -> Place:
         world_size=launch.world_size,
         gpu=group.gpu,
         library_version=group.library_version,
-        source=f"srifty probe, torch {group.torch_version}, allocation {group.allocation}",
+        source=f"srifty probe, torch {group.torch_version}",
+        allocation=group.allocation,
         element=element,
     )
 

@@ -56,7 +56,8 @@ class AllreduceSample:
         region: the cloud region.
         zone: the zone in it.
         config: settings that make it an environment of its own, `NCCL_ALGO=Ring`, ...
-        run: tells repeats apart; with the source it names an allocation where that is known.
+        run: tells repeats apart. With the source, its part before a slash names the allocation:
+            `a1b2/3` is the third repeat on a1b2; without a slash every run is taken for one.
         dtype: element type.
         in_place: whether the buffers were the same on both sides.
         concurrent: how many transfers ran at the same time, this one included.
@@ -109,6 +110,11 @@ class AllreduceSample:
     def bus_bytes_per_s(self) -> float:
         """Bus bandwidth in bytes per second; `2 s (n-1) / (n t)` for an allreduce."""
         return self.algorithm_bytes_per_s * self.collective.bus_factor(self.world_size)
+
+    @property
+    def allocation(self) -> tuple[str, str]:
+        """The set of VMs as the cloud handed it out: the source and what `run` says of it."""
+        return self.source, self.run.partition("/")[0]
 
     @property
     def curve(self) -> CurveKey:

@@ -26,7 +26,8 @@ class Place:
         world_size: number of ranks.
         gpu: the GPU model.
         library_version: NCCL's or gloo's version.
-        source: what measured, and the allocation.
+        source: what measured.
+        allocation: the VMs as the cloud handed them out, random digits.
         element: element type of the messages.
     """
 
@@ -42,6 +43,7 @@ class Place:
     gpu: str
     library_version: str
     source: str
+    allocation: str
     element: ElementType
 
     def sample(self, cell: Cell, time_s: float, run: int, at: datetime) -> AllreduceSample:
@@ -67,7 +69,7 @@ class Place:
             region=self.region,
             zone=self.zone,
             config=self.config,
-            run=str(run),
+            run=f"{self.allocation}/{run}",
             dtype=self.element.log_name,
             in_place=True,
             concurrent=cell.concurrent,
