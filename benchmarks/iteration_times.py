@@ -22,8 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from srifty.allreduce import AlphaBetaModel, builtin_samples
+from srifty.allreduce.learned import LearnedModel
+from srifty.allreduce.loading import blend_of, builtin_source
 from srifty.calibration import HoldOut, LinkPrior, calibrate, folds, forecast_observed
+from srifty.catalog import builtin_instance_types
 from srifty.cli._observed import open_observed
 
 _PREDICTORS = ("srifty", "apm", "compute-only")
@@ -114,7 +116,8 @@ def term_errors(path: Path) -> dict[str, float]:
     not rest on what the second split holds out.
     """
     observed = open_observed(path)
-    prior = AlphaBetaModel().fit(builtin_samples())
+    blend = blend_of(builtin_source(), {**builtin_instance_types(), **observed.kinds})
+    prior = LearnedModel(blend).without_relatives(observed.kinds)
     rows = [row for row in observed.observations if row.vms <= _SMALL]
     fixed = 1e-3
     usual = LinkPrior().std

@@ -67,8 +67,8 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             dtype TEXT NOT NULL,
             concurrent INTEGER NOT NULL,
             placement_group INTEGER NOT NULL,
-            UNIQUE (allocation_id, collective, run, gpu, vms, world_size, library_version, transport,
-                    config, dtype, concurrent, placement_group))""",
+            UNIQUE (allocation_id, collective, run, gpu, vms, world_size, library_version,
+                    transport, config, dtype, concurrent, placement_group))""",
         # measured_at: in UTC; empty where unknown, for the same reason.
         """CREATE TABLE samples (
             id INTEGER PRIMARY KEY,

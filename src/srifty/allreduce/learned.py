@@ -10,7 +10,7 @@ For worlds of several VMs (links between them) and of one VM (links inside) apar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,8 +75,19 @@ class LearnedModel:
         self._blend = blend
         self._efa = efa
         self._version = library_version
+        self._loners: frozenset[str] = frozenset()
         self._figures = AlphaBetaModel().fit(_inside_samples(blend.atlas))
         self._rows: dict[_World, _Row | None] = {}
+
+    def without_relatives(self, names: Iterable[str]) -> LearnedModel:
+        """Returns a model in which no relative stands in for the named instance types.
+
+        It is where calibration by iteration times starts from: their factors are known for network
+        figures, and observed iterations say more than a relative does.
+        """
+        model = LearnedModel(self._blend, efa=self._efa, library_version=self._version)
+        model._loners = frozenset(names)
+        return model
 
     def time_s(
         self,
@@ -217,6 +228,8 @@ class LearnedModel:
             if sheet.between == between and sheet.curve.instance_type == kind.name
         ]
         relatives = self._blend.atlas.relatives(kind.name, between=between)
+        if kind.name in self._loners:
+            relatives = []
         return self._allowed(dict.fromkeys(own, 1.0), between=between) or self._allowed(
             dict(relatives), between=between
         )

@@ -60,7 +60,7 @@ def plan_source(named: Path | None) -> SampleSource:
         return _named(named)
     path = store_path()
     if not path.exists():
-        return _builtin()
+        return builtin_source()
     with SampleStore.open(path, create=False) as store:
         fingerprint = store.fingerprint()
         types = sorted(
@@ -72,7 +72,7 @@ def plan_source(named: Path | None) -> SampleSource:
             }
         )
     if not types:
-        return _builtin()
+        return builtin_source()
 
     def read() -> tuple[AllreduceSample, ...]:
         others = (s for s in builtin_samples() if s.instance_type not in types)
@@ -178,7 +178,8 @@ def _named(path: Path) -> SampleSource:
     return SampleSource(lambda: load_samples(path), fingerprint, _beside(path), note=note)
 
 
-def _builtin() -> SampleSource:
+def builtin_source() -> SampleSource:
+    """Returns the built-in samples alone, as plans use them."""
     return SampleSource(
         lambda: _teaching(builtin_samples()),
         _digest(builtin_text().encode()),

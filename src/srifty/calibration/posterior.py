@@ -35,17 +35,16 @@ class LinkPrior:
     Attributes:
         mean: of the factors.
         std: of the factors. A link of a type that was never measured is known to a factor of e;
-            the growth with the number of VMs comes from public nccl-tests logs of large messages
-            (GCP V100 over TCP, 4 to 64 VMs: 0.23; p5 over EFA, 2 to 32 VMs: 0.24; p3dn over TCP, 2
-            to 4 VMs: none).
+            the growth with the number of VMs is the mean of public nccl-tests logs at 16 MiB and
+            more (GCP V100 0.22, p5 0.25, ABCI V100 0.20 and A100 0.19, Polaris 0.14, p3dn -0.19).
         spread: between workers of one iteration, a fraction.
         log_spread_std: of its logarithm.
         effect_std: of a workload's effect.
         guessed_effect_std: the same where the size of its gradients is a guess.
     """
 
-    mean: LinkFactors = field(default_factory=lambda: LinkFactors(per_log_vms=0.2))
-    std: LinkFactors = field(default_factory=lambda: LinkFactors(1.0, 0.5, 0.3, 0.1, 1.0))
+    mean: LinkFactors = field(default_factory=lambda: LinkFactors(per_log_vms=0.14))
+    std: LinkFactors = field(default_factory=lambda: LinkFactors(1.0, 0.4, 0.3, 0.1, 1.0))
     spread: float = 0.03
     log_spread_std: float = 0.7
     effect_std: float = 0.2

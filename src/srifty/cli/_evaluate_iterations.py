@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from srifty.allreduce import AlphaBetaModel, builtin_samples
+from srifty.allreduce.learned import LearnedModel
+from srifty.allreduce.loading import blend_of, builtin_source
 from srifty.baselines import PREDICTORS, Comparison, compare
 from srifty.calibration import MOST_PROBES, HoldOut, IterationScores, folds
+from srifty.catalog import builtin_instance_types
 from srifty.cli._json import dump
 from srifty.cli._observed import Observed, open_observed
 from srifty.cli._options import AsJson
@@ -98,7 +100,8 @@ def iterations(
             "without a one-GPU row do not count)",
             str(path),
         )
-    prior = AlphaBetaModel().fit(builtin_samples())
+    blend = blend_of(builtin_source(), {**builtin_instance_types(), **observed.kinds})
+    prior = LearnedModel(blend).without_relatives(observed.kinds)
     with SearchProgress("Learning from what is left in") as progress:
         compared = compare(parts, observed.kinds, observed.workloads, prior, progress)
     if not compared.observations:

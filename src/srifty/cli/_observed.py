@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from srifty.allreduce.learned import LearnedModel
 from srifty.calibration import (
     ObservedWorkload,
     calibrate,
@@ -126,12 +127,17 @@ def builtin_name(workload: str) -> str | None:
 
 
 def calibrated_simulator_of(
-    simulator: Simulator, workload: str, kinds: Iterable[InstanceType], path: Path
+    simulator: Simulator,
+    learned: LearnedModel,
+    workload: str,
+    kinds: Iterable[InstanceType],
+    path: Path,
 ) -> tuple[Simulator, tuple[str, ...]]:
     """Returns a job's simulator with its links calibrated, and what is to be said of it.
 
     Args:
         simulator: the simulator before anything was observed.
+        learned: its allreduce model.
         workload: the job's workload.
         kinds: the instance types that the job may use.
         path: the file of iteration times.
@@ -146,8 +152,9 @@ def calibrated_simulator_of(
         for row in observed.observations
         if row.vms > 1 and row.workload in observed.workloads
     }
+    prior = learned.without_relatives(seen)
     calibrations = [
-        calibrate(kind, observed.observations, observed.workloads, simulator.allreduce)
+        calibrate(kind, observed.observations, observed.workloads, prior)
         for name, kind in offered.items()
         if name in seen
     ]
@@ -165,7 +172,7 @@ def calibrated_simulator_of(
         gpu = one.instance_type.gpu
         if gpu in latency:
             latency[gpu] = one.latency(simulator.latency[gpu], name)
-    allreduce = calibrated(simulator.allreduce, calibrations, name)
+    allreduce = calibrated(prior, calibrations, name)
     return replace(simulator, latency=latency, allreduce=allreduce), observed.notes
 
 

@@ -89,11 +89,12 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
         blend = blend_of(source, {**builtin_instance_types(), **offered}, progress=progress)
     efa = {"on": True, "off": False}.get(file.network.efa)
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
-    simulator = Simulator(models, LearnedModel(blend, efa=efa, library_version=file.network.nccl))
+    allreduce = LearnedModel(blend, efa=efa, library_version=file.network.nccl)
+    simulator = Simulator(models, allreduce)
     notes = ((source.note,) if source.note else ()) + catalog.notes
     if file.observed is not None:
         simulator, learned = calibrated_simulator_of(
-            simulator, profiles[0].workload, offered.values(), file.observed
+            simulator, allreduce, profiles[0].workload, offered.values(), file.observed
         )
         notes += learned
     return Workbench(

@@ -14,6 +14,7 @@ from srifty.core.plan import Marginal, PlanResult, Reason, Verdict
 from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
 from srifty.planner.front import knee_of, marginals_of, pareto_front
 from srifty.planner.hints import wider_space_hints
+from srifty.planner.larger import larger_cluster_notes
 from srifty.planner.notes import bill_assumptions, plan_warnings
 from srifty.planner.reasons import (
     forecast_reasons,
@@ -104,6 +105,7 @@ def plan(
         row = int(ranked[0])
         chosen = found.plan(row)
         marginals = marginals_of(chosen, front_plans)
+        marginals += larger_cluster_notes(found, row, chosen)
         if not prefer:  # hints know of no preference
             marginals += wider_space_hints(job, places, predictor, chosen)
         warnings += [reason.message for reason in reservation_reasons(found, row)]
