@@ -61,6 +61,11 @@ def main() -> None:
         print(f"## {words}\n")
         scored = evaluate(table, by, makers, progress=partial(_tell, by))
         _print(scored)
+        if by is By.CURVE:
+            print(
+                "Families without a relative are answered by trees alone (`boosted`, `paper`, and "
+                "within `auto`); the others' means leave them out.\n"
+            )
 
 
 def _tell(by: By, done: int, of: int) -> None:

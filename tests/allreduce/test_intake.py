@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from srifty.allreduce.dropped import DroppedRow
 from srifty.allreduce.intake import Answers, grouped, take_in
-from srifty.allreduce.samples import DroppedRow
 from srifty.core.allreduce import Collective
 from srifty.errors import InputError
 from tests.allreduce.log_text import SIZES, log_text

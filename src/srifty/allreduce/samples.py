@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TextIO
 
+from srifty.allreduce.dropped import DroppedRow
 from srifty.core.allreduce import AllreduceSample, Collective
 from srifty.errors import InputError, Problem
 from srifty.inputs import read_text, split_csv_line
@@ -30,19 +31,6 @@ _LINES_PER_REPORT = 5000
 _MOST_BYTES_PER_S = 5e12
 # How far a bandwidth that stands in a row may be from its size and time.
 _BANDWIDTH_FRACTION = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class DroppedRow:
-    """A row of a file that was not taken.
-
-    Attributes:
-        line: its line, from 1.
-        reason: why not, and what would be right.
-    """
-
-    line: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

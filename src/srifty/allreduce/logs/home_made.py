@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from srifty.allreduce.dropped import DroppedRow
 from srifty.allreduce.logs.numbering import Numbering
-from srifty.allreduce.logs.parsed import DroppedRow, LogRow
+from srifty.allreduce.logs.parsed import LogRow
 from srifty.allreduce.logs.physics import GIGA, LEAST_S, MOST_GBPS, MOST_SIZE_BYTES
 from srifty.allreduce.logs.printed import parse_number
 from srifty.core.allreduce import Collective

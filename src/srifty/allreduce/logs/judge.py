@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from srifty.allreduce.dropped import DroppedRow
 from srifty.allreduce.logs.checks import (
     Case,
     check_choice,
@@ -18,11 +19,11 @@ from srifty.allreduce.logs.checks import (
 )
 from srifty.allreduce.logs.layout import UNITS_S
 from srifty.allreduce.logs.numbering import Numbering
-from srifty.allreduce.logs.parsed import DroppedRow, LogRow
+from srifty.allreduce.logs.parsed import LogRow
 from srifty.allreduce.logs.physics import LEAST_S, fits_unit
 from srifty.allreduce.logs.reading import Reading
 from srifty.allreduce.logs.sections import Section
-from srifty.allreduce.logs.world import World, find_world, vms_of
+from srifty.allreduce.logs.world import FROM_BANDWIDTHS, World, find_world, vms_of
 from srifty.core.allreduce import Collective
 
 
@@ -89,6 +90,11 @@ def judge(
     )
     world = find_world(section, sound, every, parts, asked.world_size, short=short)
     judged = Judged(world)
+    if world.size == 2 and world.source == FROM_BANDWIDTHS and not section.program:
+        judged.warnings.append(
+            "nothing but busbw = algbw tells the world size, and a sendrecv would print that too: "
+            "taken for an allreduce of 2 ranks"
+        )
     if world.size is not None:
         judged.vms, problem = _vms(section, world.size, asked.vms, judged.warnings)
         for case in cases:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from srifty.allreduce.dropped import DroppedRow
 from srifty.core.allreduce import AllreduceSample, Collective
 from srifty.errors import InputError
 
@@ -41,19 +42,6 @@ class LogRow:
     redop: str
     world_size: int
     vms: int | None
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class DroppedRow:
-    """A row that is not used.
-
-    Attributes:
-        line: its line, from 1.
-        reason: why, as a phrase.
-    """
-
-    line: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from srifty.allreduce.dropped import DroppedRow
 from srifty.allreduce.logs.evidence import Facts
 from srifty.allreduce.logs.home_made import read_home_made
 from srifty.allreduce.logs.json_report import is_report, read_report
 from srifty.allreduce.logs.judge import Asked, Judged, judge
 from srifty.allreduce.logs.numbering import Numbering
-from srifty.allreduce.logs.parsed import BandwidthAverage, DroppedRow, LogRow, ParsedLog
+from srifty.allreduce.logs.parsed import BandwidthAverage, LogRow, ParsedLog
 from srifty.allreduce.logs.printed import parse_number
 from srifty.allreduce.logs.reading import Reading, Unread, read_rows
 from srifty.allreduce.logs.sections import Section, SectionReader

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from srifty.allreduce.logs.physics import ANY_RANKS, RankRange, agreed
 from srifty.allreduce.logs.sections import Section
 
+FROM_BANDWIDTHS = "busbw/algbw"
 MPI_HINT = (
     "each process ran alone, as when nccl-tests is built without MPI: build it again with "
     "`make clean` and `make MPI=1`"
@@ -99,7 +100,7 @@ def _settled(
         return _refused("size over count differs from row to row", possible)
     claims += [(n, "size / count") for n in parts]
     if possible.low == possible.high:
-        claims.append((possible.low, "busbw/algbw"))
+        claims.append((possible.low, FROM_BANDWIDTHS))
     if given is not None:
         claims.append((given, "--world-size"))
     if not claims:
