@@ -63,7 +63,9 @@ class TestVmsThatTheLogDoesNotShow:
         answers = Answers(instance_type="p4d.24xlarge", gpus_per_vm=8)
         intake = take_in(self.DATA, "x", answers)
         assert (intake.world_size, intake.vms, {s.vms for s in intake.samples}) == (16, 2, {2})
-        assert any("2 assumed, of 8 GPUs each" in warning for warning in intake.warnings)
+        assert any(
+            "2 assumed, since p4d.24xlarge has 8 GPUs" in warning for warning in intake.warnings
+        )
         answers = Answers(instance_type="g4dn.xlarge", gpus_per_vm=1)
         assert take_in(self.DATA, "x", answers).vms == 16
 

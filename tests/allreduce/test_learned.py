@@ -216,3 +216,37 @@ def builtin_model():
 def test_one_sample_is_enough_for_a_model():
     model = model_of([AllreduceSample(KIND.name, 2, 8, 2**25, 0.02)])
     assert times(model, KIND, 8, 2, np.array([2.0**25])) == pytest.approx(0.02, rel=0.1)
+
+
+def test_messages_beyond_the_table_go_on_with_the_bytes():
+    model = model_of(sweep())
+    huge = np.array([2.0**34, 2.0**38])
+    first, second = times(model, KIND, 16, 4, huge)
+    assert first == pytest.approx(ring_time_s(16, 4, huge[0]), rel=0.1)
+    assert second == pytest.approx(16 * first, rel=0.01)
+
+
+def test_each_size_is_answered_by_the_nearest_curve_that_measured_it():
+    """A curve of large messages alone must not answer for small ones that another one measured."""
+    whole = sweep(worlds=((8, 2),), config="whole")
+    large = sweep(worlds=((8, 2), (16, 4)), sizes=[2**25, 2**28], config="large")
+    model = model_of(whole, large)
+    small = np.array([1024.0])
+    assert times(model, KIND, 12, 3, small)[0] < 2 * ring_time_s(12, 3, 1024)
+
+
+def test_nvlink_that_was_not_measured_is_taken_from_the_same_gpu_model():
+    fast = sweep("lab.a", ((4, 1),), law=lambda n, v, s: s / 2e11, gpu="A100-40GB",
+                 transport="nvlink")  # fmt: skip
+    slow = sweep("lab.v", ((4, 1),), law=lambda n, v, s: s / 5e10, gpu="V100", transport="nvlink")
+    kind = make_type("p4de.24xlarge", gpu="A100-80GB", gpus=8, nvlink=True)
+    model = model_of(fast, slow, types=(kind,))
+    capacity = model.bus_capacity(kind, np.array([8]), np.array([1]))[0]
+    assert capacity == pytest.approx(1.5 * 2e11, rel=0.1)
+    assert "NVLink as on lab.a" in " ".join(model.assumptions([kind]))
+
+
+def test_measurements_among_cpus_are_warned_of_for_gpus():
+    model = model_of(sweep(gpu="cpu", library_version="gloo torch-2.13.0"))
+    (sentence,) = model.warnings(KIND, 16, 4, SIZES)
+    assert "among processes on CPUs" in sentence

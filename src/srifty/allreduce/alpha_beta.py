@@ -104,7 +104,7 @@ class AlphaBetaModel:
     def __init__(self) -> None:
         self._measured: dict[str, LinkParameters] = {}
         self._resolved: dict[str, LinkParameters] = {}
-        self._nvlink = _NVLINK
+        self._nvlink: dict[str, LinkParameters] = {}
 
     def fit(self, samples: Sequence[AllreduceSample], *, efa: bool | None = None) -> Self:
         """Fits one set of parameters per instance type, by relative error; returns itself.
@@ -117,7 +117,7 @@ class AlphaBetaModel:
         """
         self._measured.clear()
         self._resolved.clear()
-        self._nvlink = _NVLINK
+        self._nvlink.clear()
         by_type: dict[str, dict[str, list[AllreduceSample]]] = {}
         for sample in learnable(samples):
             if sample.concurrent > 1:
@@ -132,8 +132,10 @@ class AlphaBetaModel:
             self._measured[name] = min(fits, key=lambda links: links.beta_between)
             if "nvlink" in transports:
                 nvlink = _fit_type(transports["nvlink"], "nvlink")
-                if nvlink.beta_inside < self._nvlink.beta_inside or self._nvlink is _NVLINK:
-                    self._nvlink = replace(nvlink, basis=f"NVLink as on {name}")
+                model = _model(transports["nvlink"][0].gpu)
+                slowest = self._nvlink.get(model)
+                if slowest is None or nvlink.beta_inside < slowest.beta_inside:
+                    self._nvlink[model] = replace(nvlink, basis=f"NVLink as on {name}")
         return self
 
     def time_s(
@@ -187,7 +189,7 @@ class AlphaBetaModel:
     def inside(self, instance_type: InstanceType) -> str:
         """Returns what the links inside a VM of the type rest on, in one sentence."""
         links = self.links(instance_type)
-        default = self._nvlink if instance_type.nvlink else _PCIE
+        default = self._default_inside(instance_type)
         assumed = links.beta_inside == default.beta_inside
         basis = default.basis if assumed else "measured"
         return f"Inside {instance_type.name}: {format_bandwidth(links.beta_inside)} ({basis})."
@@ -199,8 +201,18 @@ class AlphaBetaModel:
             self._resolved[name] = self._resolve(instance_type)
         return self._resolved[name]
 
+    def _default_inside(self, kind: InstanceType) -> LinkParameters:
+        """Returns the links inside a type that was not measured: NVLink as on the same GPU model.
+
+        Where no such GPU was measured, the slowest measured NVLink stands in.
+        """
+        if not kind.nvlink:
+            return _PCIE
+        slowest = min(self._nvlink.values(), key=lambda links: links.beta_inside, default=_NVLINK)
+        return self._nvlink.get(_model(kind.gpu), slowest)
+
     def _resolve(self, kind: InstanceType) -> LinkParameters:
-        default_inside = self._nvlink if kind.nvlink else _PCIE
+        default_inside = self._default_inside(kind)
         rated = gbit_to_bytes_per_s(kind.rated_gbit_per_s)
         links = self._measured.get(kind.name)
         if links is None:
@@ -231,6 +243,11 @@ class AlphaBetaModel:
             inside = f"{format_bandwidth(links.beta_inside)} inside ({default_inside.basis})"
             links = replace(links, basis=f"{links.basis}; {inside}")
         return links
+
+
+def _model(gpu: str) -> str:
+    """Returns a GPU's model without its memory: `A100` of `A100-40GB`."""
+    return gpu.split("-", 1)[0]
 
 
 def _with_transport(

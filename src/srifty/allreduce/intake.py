@@ -42,6 +42,7 @@ class Answers:
         collective: take nothing but this collective.
         other_reductions: take products, maxima, ... besides sums.
         gpus_per_vm: GPUs that a VM of the instance type has; None where no catalog knows.
+        gpu: their model, as the catalog names it; empty where no catalog knows.
     """
 
     instance_type: str = ""
@@ -57,6 +58,7 @@ class Answers:
     collective: Collective | None = None
     other_reductions: bool = False
     gpus_per_vm: int | None = None
+    gpu: str = ""
 
     def cells(self) -> dict[str, str]:
         """Returns what was said about each row, by the column of a CSV file."""
@@ -218,6 +220,12 @@ def _from_log(data: bytes, file: SourceFile, answers: Answers) -> Intake:
     log, assumed = _with_vms(log, answers)
     if assumed:
         warnings.append(assumed)
+    model = answers.gpu.split("-", 1)[0]
+    if log.gpu and model.casefold() not in log.gpu.casefold():
+        warnings.append(
+            f"It shows {log.gpu}, but {answers.instance_type} has {answers.gpu}: is the instance "
+            "type right?"
+        )
     samples = log.samples(
         instance_type=kind,
         cloud=answers.cloud,
@@ -305,12 +313,14 @@ def _with_vms(log: ParsedLog, answers: Answers) -> tuple[ParsedLog, str]:
         for row in log.rows
     )
     vms = -(-unknown[0] // each) if len(worlds) == 1 and answers.instance_type else log.vms
+    if not answers.instance_type:
+        return replace(log, rows=rows, vms=vms), "It does not show on how many VMs it ran."
     counts = " and ".join(
         str(count) for count in sorted({-(-world_size // each) for world_size in unknown})
     )
     return replace(log, rows=rows, vms=vms), (
-        f"It does not show on how many VMs it ran: {counts} assumed, of {each} GPUs each; give "
-        "--vms if not."
+        f"It does not show on how many VMs it ran: {counts} assumed, since {answers.instance_type} "
+        f"has {each} GPU{'s' if each > 1 else ''}; give --vms if not."
     )
 
 

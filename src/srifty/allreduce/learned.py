@@ -21,7 +21,7 @@ from srifty.allreduce.atlas import Atlas, Origin, Sheet
 from srifty.allreduce.base import Uncertainty
 from srifty.allreduce.blend import Blend
 from srifty.allreduce.table import Place, SampleTable
-from srifty.core.allreduce import AllreduceSample, Collective
+from srifty.core.allreduce import AllreduceSample, Collective, CurveKey
 from srifty.core.hardware import InstanceType
 from srifty.units import format_bytes, gbit_to_bytes_per_s
 
@@ -29,8 +29,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _EFA = "efa"
-# Times are tabled at these sizes, 4 B to 4 GiB, and interpolated in log size between them.
-_GRID_BYTES = np.exp2(np.arange(2, 33, dtype=np.float64))
+# Times are tabled at these sizes, 4 B to 64 GiB, and interpolated in log size between them; beyond,
+# they grow with the bytes.
+_GRID_BYTES = np.exp2(np.arange(2, 37, dtype=np.float64))
 _LARGEST = 3  # the plateau of bandwidth is read off this many octaves at the upper end
 _LEAST_MODEL_FRACTION = 0.05
 _FAMILY_FRACTION = 0.30
@@ -101,7 +102,7 @@ class LearnedModel:
         for (n, v), here in _distinct(world_size, vms):
             row = self._row(instance_type, n, v)
             if n > 1 and row is not None:
-                times[here] = np.exp(_at(size_bytes, row.log_time))
+                times[here] = np.exp(_at(size_bytes, row.log_time, slope=1.0))
         return times
 
     def bus_capacity(
@@ -130,7 +131,7 @@ class LearnedModel:
         for (n, v), here in _distinct(world_size, vms):
             row = self._row(instance_type, n, v)
             if n > 1 and row is not None and len(size_bytes):
-                share = np.exp(_at(size_bytes, row.log_time))
+                share = np.exp(_at(size_bytes, row.log_time, slope=1.0))
                 sd = _at(size_bytes, row.log_sd)
                 model[here] = max(float(np.average(sd, weights=share)), _LEAST_MODEL_FRACTION)
         return Uncertainty(np.full(len(world_size), self._blend.atlas.allocation_fraction), model)
@@ -138,7 +139,10 @@ class LearnedModel:
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
         """See `AllreduceModel.assumptions`."""
         return tuple(
-            sentence for kind in dict.fromkeys(instance_types) for sentence in self._basis(kind)
+            sentence
+            for kind in dict.fromkeys(instance_types)
+            for between in ((True, False) if kind.gpus > 1 else (True,))
+            for sentence in self.basis(kind, between=between)
         )
 
     def warnings(
@@ -150,6 +154,12 @@ class LearnedModel:
             return ()
         points = self._blend.atlas.sheets[row.sheet]
         sentences: list[str] = []
+        measured_on = self._blend.atlas.gpus.get(row.sheet.curve.instance_type, "")
+        if measured_on.casefold() == "cpu" and instance_type.gpu.casefold() != "cpu":
+            sentences.append(
+                f"Allreduce on {instance_type.name}: measured among processes on CPUs "
+                f"({row.sheet.curve.library_version or 'library unknown'}), not on its GPUs."
+            )
         low, high = row.measured_bytes
         beyond = (size_bytes < low / 2) | (size_bytes > high * 2)
         if beyond.any():
@@ -174,14 +184,30 @@ class LearnedModel:
         return self._rows[world]
 
     def _tabled(self, kind: InstanceType, world_size: int, vms: int) -> _Row | None:
-        """Returns the table of the nearest curve; of equally near ones, of the slowest."""
+        """Returns, size by size, what the nearest of the curves that measured the size says.
+
+        Of equally near ones the slowest counts; sizes that none measured are answered by all.
+        """
         curves = self._curves(kind, between=vms > 1)
         if not curves:
             return None
-        distance = {sheet: self._blend.atlas.distance(sheet, world_size, vms) for sheet in curves}
-        nearest = [s for s, far in distance.items() if far <= min(distance.values()) + 1e-9]
-        rows = [self._answer(kind, world_size, vms, sheet, curves[sheet]) for sheet in nearest]
-        return _slowest(rows)
+        far = np.array([self._blend.atlas.distance(s, world_size, vms) for s in curves])
+        covered = np.stack([_covered(self._span(s, factor)) for s, factor in curves.items()])
+        covered[:, ~covered.any(axis=0)] = True
+        least = np.where(covered, far[:, None], np.inf).min(axis=0)
+        asked = covered & (far[:, None] <= least + 1e-9)
+        return _slowest(
+            [
+                (self._answer(kind, world_size, vms, sheet, factor), sizes)
+                for (sheet, factor), sizes in zip(curves.items(), asked, strict=True)
+                if sizes.any()
+            ]
+        )
+
+    def _span(self, sheet: Sheet, size_factor: float) -> tuple[float, float]:
+        """Returns the smallest and largest measured size of a curve, as the asked type has them."""
+        measured = self._blend.atlas.sheets[sheet].size_bytes / size_factor
+        return float(measured.min()), float(measured.max())
 
     def _answer(
         self, kind: InstanceType, world_size: int, vms: int, sheet: Sheet, size_factor: float
@@ -190,8 +216,7 @@ class LearnedModel:
         answer = self._blend.predict(
             SampleTable.ask(sheet.curve, place, world_size, vms, _GRID_BYTES * size_factor)
         )
-        measured = self._blend.atlas.sheets[sheet].size_bytes / size_factor
-        low, high = float(measured.min()), float(measured.max())
+        low, high = self._span(sheet, size_factor)
         log_sd = answer.log_sd
         if sheet.curve.instance_type != kind.name:
             log_sd = np.full(len(_GRID_BYTES), _FAMILY_FRACTION)
@@ -205,7 +230,6 @@ class LearnedModel:
             else np.inf,
             bus_factor=Collective.ALL_REDUCE.bus_factor(world_size),
         )
-        beyond = (low / 2 > _GRID_BYTES) | (high * 2 < _GRID_BYTES)
         if vms > 1 and kind.burst_gbit_per_s is not None:
             # A probe of minutes sees the burst of an "up to" type; jobs outlast it.
             bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * _GRID_BYTES
@@ -214,7 +238,7 @@ class LearnedModel:
             )
         return _Row(
             log_time,
-            np.where(beyond, np.maximum(log_sd, _BEYOND_FRACTION), log_sd),
+            np.where(_covered((low, high)), log_sd, np.maximum(log_sd, _BEYOND_FRACTION)),
             sheet,
             (low, high),
             self._blend.atlas.basis(sheet.curve, world_size, vms).origin,
@@ -243,59 +267,70 @@ class LearnedModel:
         same = {s: f for s, f in found.items() if s.curve.library_version == self._version}
         return same or found
 
-    def _basis(self, kind: InstanceType) -> list[str]:
-        """Returns what the times of a type rest on."""
-        curves = self._curves(kind, between=True)
+    def basis(self, kind: InstanceType, *, between: bool) -> list[str]:
+        """Returns what the times between VMs of a type, or inside one, rest on; full sentences."""
+        curves = self._curves(kind, between=between)
+        where = "on" if between else "inside"
         if not curves:
+            if not between:
+                return [self._figures.inside(kind)]
             return list(self._figures.assumptions([kind]))
         first = next(iter(curves))
         points = self._blend.atlas.sheets[first]
         worlds = ", ".join(str(n) for n in sorted({n for n, _ in points.worlds()}))
         transport = first.curve.transport or "transport unknown"
         about = f"{len(points)} points ({transport}; world sizes {worlds})"
-        more = f" and {len(curves) - 1} more curves" if len(curves) > 1 else ""
+        others = len(curves) - 1
+        more = f" and {others} more curve{'s' if others > 1 else ''}" if others else ""
         if first.curve.instance_type == kind.name:
-            sentences = [f"Allreduce on {kind.name}: measured at {about}{more}."]
+            sentences = [f"Allreduce {where} {kind.name}: measured at {about}{more}."]
         else:
+            scaled = f", scaled by the rated speeds (±{_FAMILY_FRACTION:.0%})" if between else ""
             sentences = [
-                f"Allreduce on {kind.name}: not measured; as on {first.curve.instance_type}, "
-                f"{about}{more}, scaled by the rated speeds (±{_FAMILY_FRACTION:.0%})."
+                f"Allreduce {where} {kind.name}: not measured; as {where} "
+                f"{first.curve.instance_type}, {about}{more}{scaled}."
             ]
-        sentences += self._versions(kind, sorted({s.curve.library_version for s in curves}))
-        if kind.gpus > 1 and not self._curves(kind, between=False):
-            sentences.append(self._figures.inside(kind))
-        return sentences
+        return sentences + self._mixtures(kind, [sheet.curve for sheet in curves])
 
-    def _versions(self, kind: InstanceType, versions: list[str]) -> list[str]:
-        """Returns what to say of the library versions of the measurements."""
+    def _mixtures(self, kind: InstanceType, curves: Sequence[CurveKey]) -> list[str]:
+        """Returns what to say of curves of several library versions, transports or settings."""
+        versions = sorted({curve.library_version for curve in curves})
         words = " and ".join(_named(version) or "an unknown version" for version in versions)
         if self._version is not None and self._version not in versions:
             return [
                 f"Allreduce on {kind.name} was measured with {words}; the run will use "
                 f"{_named(self._version)}."
             ]
+        sentences: list[str] = []
         if len(versions) > 1:
-            return [
+            sentences.append(
                 f"Allreduce on {kind.name} was measured with {words}: of equally near curves the "
-                "slowest counts; name the run's version with network.nccl."
-            ]
-        return []
+                "slowest counts; name the run's version with network.nccl (predict: --nccl)."
+            )
+        transports = sorted({curve.transport or "unknown" for curve in curves})
+        if len(transports) > 1:
+            sentences.append(
+                f"Allreduce on {kind.name} was measured over {' and '.join(transports)}: each "
+                "world is answered by the curves measured nearest to it, of equally near ones by "
+                "the slowest."
+            )
+        return sentences
 
 
-def _slowest(rows: Sequence[_Row]) -> _Row:
-    """Returns, size by size, the slowest of the curves that measured it; where none did, of all."""
-    measured = np.stack([_covered(row.measured_bytes) for row in rows])
-    measured[:, ~measured.any(axis=0)] = True
-    times = np.where(measured, np.stack([row.log_time for row in rows]), -np.inf)
+def _slowest(rows: Sequence[tuple[_Row, NDArray[np.bool_]]]) -> _Row:
+    """Returns, size by size, the slowest of the rows that are asked there (the marked sizes)."""
+    asked = np.stack([sizes for _, sizes in rows])
+    times = np.where(asked, np.stack([row.log_time for row, _ in rows]), -np.inf)
     slowest = times.argmax(axis=0)
-    widest = max(rows, key=lambda row: row.measured_bytes[1] / row.measured_bytes[0])
-    return widest._replace(
+    most = rows[int(asked.sum(axis=1).argmax())][0]
+    return most._replace(
         log_time=times.max(axis=0),
-        log_sd=np.stack([row.log_sd for row in rows])[slowest, np.arange(len(slowest))],
+        log_sd=np.stack([row.log_sd for row, _ in rows])[slowest, np.arange(len(slowest))],
         measured_bytes=(
-            min(row.measured_bytes[0] for row in rows),
-            max(row.measured_bytes[1] for row in rows),
+            min(row.measured_bytes[0] for row, _ in rows),
+            max(row.measured_bytes[1] for row, _ in rows),
         ),
+        nearness=min(row.nearness for row, _ in rows),
     )
 
 
@@ -347,9 +382,10 @@ def _span(sizes: FloatArray | Sequence[float]) -> str:
     return format_bytes(low) if low == high else f"{format_bytes(low)} to {format_bytes(high)}"
 
 
-def _at(size_bytes: FloatArray, tabled: FloatArray) -> FloatArray:
-    """Returns tabled values at other sizes, linear in log size; log time goes on by the bytes."""
-    return np.interp(np.log(size_bytes), np.log(_GRID_BYTES), tabled)
+def _at(size_bytes: FloatArray, tabled: FloatArray, *, slope: float = 0.0) -> FloatArray:
+    """Returns tabled values at other sizes, linear in log size, with `slope` beyond the grid."""
+    beyond = np.maximum(np.log(size_bytes / _GRID_BYTES[-1]), 0.0)
+    return np.interp(np.log(size_bytes), np.log(_GRID_BYTES), tabled) + slope * beyond
 
 
 def _distinct(
@@ -373,6 +409,7 @@ def _inside_samples(atlas: Atlas) -> list[AllreduceSample]:
             size_bytes=int(size),
             time_s=float(np.exp(log_time)),
             transport=sheet.curve.transport,
+            gpu=atlas.gpus.get(sheet.curve.instance_type, ""),
         )
         for sheet, points in atlas.sheets.items()
         if not sheet.between

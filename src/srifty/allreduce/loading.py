@@ -98,6 +98,8 @@ def load_samples(path: Path) -> tuple[AllreduceSample, ...]:
         InputError: the file cannot be read, is no store and no CSV file, has bad rows, or holds no
             such allreduce.
     """
+    if not path.exists():
+        raise InputError("there is no such file; a store or a CSV file was expected", str(path))
     if is_database(path):
         with SampleStore.open(path, create=False) as store:
             samples = store.samples(collective=Collective.ALL_REDUCE)
@@ -169,6 +171,8 @@ def builtin_recipe() -> Recipe:
 
 
 def _named(path: Path) -> SampleSource:
+    if not path.exists():
+        raise InputError("there is no such file; a store or a CSV file was expected", str(path))
     if is_database(path):
         with SampleStore.open(path, create=False) as store:
             fingerprint = store.fingerprint()

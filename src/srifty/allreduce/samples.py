@@ -98,7 +98,8 @@ def parse_samples(
     if missing:
         raise InputError(
             f"lacks the column(s) {', '.join(missing)}; a {CSV_KIND} has a header line with "
-            f"{','.join(_REQUIRED)}, separated by commas",
+            f"{','.join(_REQUIRED)}, separated by commas; logs of nccl-tests go through srifty "
+            "allreduce import",
             source,
         )
     twice = sorted({name for name in header if name and header.count(name) > 1})

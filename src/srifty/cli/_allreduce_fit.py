@@ -27,7 +27,7 @@ def fit_models(
             metavar="TRIALS",
             min=0,
             max=1000,
-            help='Search the trees\' settings so many times first (needs "srifty[tune]").',
+            help="Search the trees' settings so many times first (needs Optuna: the extra tune).",
         ),
     ] = 0,
     db: StoreFile = None,

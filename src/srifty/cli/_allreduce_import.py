@@ -83,7 +83,7 @@ def import_measurements(
     Every row is checked; what does not add up is dropped, with its line and the reason. A file is
     stored whole or not at all, and importing it again adds nothing.
     """
-    gpus_per_vm, notes = _known_type(instance_type.strip())
+    gpus_per_vm, gpu, notes = _known_type(instance_type.strip())
     answers = Answers(
         instance_type=instance_type.strip(),
         cloud=cloud.strip(),
@@ -98,6 +98,7 @@ def import_measurements(
         collective=only,
         other_reductions=other_reductions,
         gpus_per_vm=gpus_per_vm,
+        gpu=gpu,
     )
     path = db or store_path()
     documents: list[dict[str, Any]] = []
@@ -170,18 +171,22 @@ def _moment(text: str) -> datetime | None:
     return moment
 
 
-def _known_type(name: str) -> tuple[int | None, list[str]]:
-    """Returns the GPUs of a VM of a type, and what to mind where no catalog knows it."""
-    gpus = {kind.name: kind.gpus for kind in builtin_instance_types().values()}
-    gpus |= {row.name: row.gpus for row in read_types(types_path(own_catalog_path()))}
-    if not name or name in gpus:
-        return gpus.get(name), []
-    near = difflib.get_close_matches(name, gpus, n=3)
+def _known_type(name: str) -> tuple[int | None, str, list[str]]:
+    """Returns the GPUs of a VM of a type, their model, and what to mind where no catalog knows."""
+    known = {kind.name: (kind.gpus, kind.gpu) for kind in builtin_instance_types().values()}
+    known |= {row.name: (row.gpus, row.gpu) for row in read_types(types_path(own_catalog_path()))}
+    if not name:
+        return None, "", []
+    if name in known:
+        gpus, gpu = known[name]
+        return gpus, gpu, []
+    near = difflib.get_close_matches(name, known, n=3)
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-    return None, [
+    note = (
         f"{name} is in no catalog{hint}: only a job that declares it under offers.types will use "
         "these samples."
-    ]
+    )
+    return None, "", [note]
 
 
 def _store(path: Path, intake: Intake) -> Added:

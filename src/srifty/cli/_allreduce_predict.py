@@ -59,7 +59,8 @@ def predict_times(
     if not count <= world_size <= count * kind.gpus or world_size % count:
         raise InputError(
             f"{world_size} GPUs do not spread evenly over {count} x {instance_type} of "
-            f"{kind.gpus} GPU{'s' if kind.gpus > 1 else ''} each; set --vms"
+            f"{kind.gpus} GPU{'s' if kind.gpus > 1 else ''} each; choose another --vms or "
+            "--world-size"
         )
     model = LearnedModel(blend, efa=efa, library_version=nccl)
     world = np.array([world_size]), np.array([count])
@@ -86,7 +87,8 @@ def predict_times(
             for size, t, s in zip(wanted, time_s, sd, strict=True)
         ],
         "warnings": list(model.warnings(kind, world_size, count, wanted)),
-        "assumptions": list(model.assumptions([kind])),
+        "assumptions": model.basis(kind, between=count > 1)
+        + ([source.note] if source.note else []),
     }
     if instance_type not in types:
         document["warnings"].append(
@@ -150,10 +152,11 @@ def _show(console: Console, document: dict[str, Any]) -> None:
             format_bandwidth(row["bus_bytes_per_s"]),
         )
     console.print(table)
-    for sentence in document["warnings"]:
-        console.print(Text(f"  - {sentence}", style="yellow"))
-    for sentence in document["assumptions"]:
-        console.print(Text(f"  - {sentence}", style="dim"))
+    for heading, style in (("warnings", "yellow"), ("assumptions", "dim")):
+        if document[heading]:
+            console.print(Text(heading.capitalize(), style="bold"))
+        for sentence in document[heading]:
+            console.print(Text(f"  - {sentence}", style=style))
 
 
 def _time(seconds: float) -> str:

@@ -108,6 +108,7 @@ def iterations(
         raise InputError("no held-out row's GPU has a one-GPU row of the same workload", str(path))
     if output is not None:
         _write(output, compared)
+        typer.echo(f"Every forecast is in {output}.", err=True)
     document = _document(observed, compared, hold_out, most)
     if as_json:
         typer.echo(dump(document))

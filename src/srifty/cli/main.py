@@ -91,6 +91,11 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     try:
         get_command(app)(prog_name="srifty")
+    except SystemExit as ended:
+        # typer turns Ctrl-C into this code without a word.
+        if ended.code == EXIT_INTERRUPTED:
+            typer.echo("stopped", err=True)
+        raise
     except InputError as error:
         for line in str(error).splitlines():
             typer.echo(f"error: {line}", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,6 +44,7 @@ from srifty.units import MIB
 
 _KIND = "job file (JOB.yaml)"
 _BUILTIN = "builtin:"
+_VERSION = re.compile(r"\d+\.\d+(\.\d+)?", re.ASCII)
 
 
 def _switch(value: Any) -> str:
@@ -51,6 +53,13 @@ def _switch(value: Any) -> str:
     if word in ("on", "off", "auto"):
         return word
     raise ValueError(f"must be on, off or auto, not {shown(value)}")
+
+
+def _version(value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and _VERSION.fullmatch(value)):
+        return value
+    # An unquoted 2.20 reaches us as the number 2.2.
+    raise ValueError(f'must be a version in quotes, such as "2.21.5", not {shown(value)}')
 
 
 Switch = Annotated[Literal["on", "off", "auto"], PlainValidator(_switch)]
@@ -64,7 +73,7 @@ class NetworkPart(FileModel):
 
     efa: Switch = "auto"
     placement_group: Switch = "auto"
-    nccl: str | None = Field(default=None, pattern=r"^\d+\.\d+(\.\d+)?$")
+    nccl: Annotated[str | None, PlainValidator(_version)] = None
 
 
 @dataclass(frozen=True)
