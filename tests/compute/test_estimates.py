@@ -61,7 +61,7 @@ def test_the_planner_gets_the_interval():
     model = LatencyModel.fit(profile)
     assert profile.interval_fraction is not None
     assert model.estimated
-    assert model.model_std_fraction >= profile.interval_fraction / 1.645
+    assert model.model_std_fraction >= profile.interval_fraction / 1.645 - 1e-9
 
 
 def test_a_measured_gpu_is_scaled_and_keeps_its_own_profile():
@@ -101,6 +101,12 @@ def test_a_host_bound_curve_is_not_scaled_and_that_is_said():
     assert profile.latencies[0].step_s < 0.05
     with pytest.raises(InputError, match="hardly grows"):
         estimate_profiles(GPUS, ["T4"], measured=[flat])
+
+
+def test_the_precision_is_the_one_that_runs():
+    work = replace(WORK, precision="bf16")
+    old, new = estimate_profiles(GPUS, ["T4", "L4"], work=work)
+    assert (old.precision, new.precision) == ("fp32", "bf16")
 
 
 def test_memory_decides_the_largest_batch():

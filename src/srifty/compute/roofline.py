@@ -117,7 +117,7 @@ def profile_from_layers(
         latencies=latencies,
         max_batch=max_batch,
         gradients=gradients,
-        precision=precision,
+        precision=precision_on(gpu, precision),
         max_batch_evidence="estimated",
         estimated=True,
         interval_fraction=interval_fraction,
