@@ -48,7 +48,7 @@ def _exchange(job: Job) -> list[str]:
 
 
 def _batches(plan: Plan, ranges: Mapping[str, BatchRange]) -> list[str]:
-    """Returns a warning for each GPU whose micro-batch is little use, or was not measured."""
+    """Returns warnings of micro-batches that are little use, not measured or may not fit."""
     sentences: list[str] = []
     for gpu, batch in {
         g.offer.instance_type.gpu: g.micro_batch for g in plan.config.groups
@@ -65,7 +65,19 @@ def _batches(plan: Plan, ranges: Mapping[str, BatchRange]) -> list[str]:
                 f"{samples} are below the useful batch ({known.knee}): passes hardly get shorter "
                 "there."
             )
+        if known.verified and batch not in known.verified:
+            sentences.append(
+                f"{samples}: that they fit in memory was not verified, as it was for "
+                f"{_nearest(batch, known.verified)}."
+            )
     return sentences
+
+
+def _nearest(batch: int, verified: frozenset[int]) -> str:
+    """Returns the verified batches on both sides of one, for people."""
+    below = max((each for each in verified if each < batch), default=None)
+    above = min((each for each in verified if each > batch), default=None)
+    return " and ".join(str(each) for each in (below, above) if each is not None)
 
 
 def _burst(plan: Plan, offers: Sequence[Offer]) -> list[str]:
