@@ -1,9 +1,9 @@
 """How well the four batch sizes that a profile times predict all others, on four models.
 
-    python -m benchmarks.profile_accuracy [--quick] [--clock wall] [-o docs/results/profile_accuracy.md]
+    python -m benchmarks.profile_accuracy [--quick] [--clock wall] [-o FILE.md]
 
-from the repository's root; needs torch. One thread. Every size of a grid is measured in rounds, each
-round once for A and once for B. Fits see A only; errors are taken over the sizes of B that the fit
+from the repository's root; needs torch. One thread. Every size of a grid is measured in rounds,
+each once for A and once for B. Fits see A only; errors are taken over the sizes of B that the fit
 did not see (mean absolute percentage error). Beside the placed probes stand four evenly spread by
 ratio, the best four in hindsight (all sets of four are tried, for each column its own), one line by
 relative least squares (what APM uses) and the noise floor: A against B.
@@ -141,10 +141,10 @@ def page(scores: Sequence[Score], clock: str, rounds: int, seconds: float) -> st
         "",
         f"{CpuDevice().name}, one thread, torch {torch.__version__}; {rounds} rounds, lower",
         f"quartile, {_CLOCKS[clock]}; {seconds:.0f} s in all. Errors in percent on the batch sizes",
-        "that a fit did not see: *forward / backward / both*. *Placed*: what `srifty profile` times",
-        "after running 11 to 14 sizes for six steps each; *even*: spread evenly by ratio; *best*: the",
-        "best four in hindsight, each figure with its own four; *line*: one line (APM); *floor*: one",
-        "measurement of the same sizes against the other.",
+        "that a fit did not see: *forward / backward / both*. *Placed*: what `srifty profile`",
+        "times after running 11 to 14 sizes for six steps each; *even*: spread evenly by ratio;",
+        "*best*: the best four in hindsight, each figure with its own four; *line*: one line",
+        "(APM); *floor*: one measurement of the same sizes against the other.",
         "",
         "| model | placed at | placed | even | best | line | floor | placed − best |",
         "|---|---|---|---|---|---|---|---|",

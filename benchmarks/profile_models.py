@@ -121,9 +121,7 @@ def bert() -> Workload:
         return torch.randint(words, (size, length)), torch.randint(words, (size, length))
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    return Workload(
-        "bert", model, loss, make_batch, optimizer, unit="sequence", seq_len=length
-    )
+    return Workload("bert", model, loss, make_batch, optimizer, unit="sequence", seq_len=length)
 
 
 def dlrm() -> Workload:

@@ -28,9 +28,7 @@ def gpu_model_of(
     matches = [name for name in known if _plain(name) in joined]
     if memory_bytes is None:
         return matches[0] if len(matches) == 1 else None
-    near = [
-        name for name in matches if abs(memory_bytes / known[name] - 1) <= _MEMORY_TOLERANCE
-    ]
+    near = [name for name in matches if abs(memory_bytes / known[name] - 1) <= _MEMORY_TOLERANCE]
     # Of `V100` (16 GB) and `V100-32GB`, the nearest in memory.
     return min(near, key=lambda name: abs(memory_bytes - known[name]), default=None)
 

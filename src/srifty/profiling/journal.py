@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from srifty.errors import InputError
 from srifty.inputs import read_text
@@ -54,25 +54,26 @@ class Journal:
 
     def last(self, kind: str) -> Any:
         """Returns the newest finding of a kind; None where there is none."""
-        found = [entry[kind] for entry in self.entries if kind in entry]
-        return found[-1] if found else None
+        return next(reversed(self.all(kind)), None)
+
+    def all(self, kind: str) -> list[Any]:
+        """Returns all findings of a kind, the oldest first."""
+        return [entry[kind] for entry in self.entries if kind in entry]
 
     def scouted(self) -> list[tuple[int, Scouted]]:
         """Returns (pass, what was seen) of all scouting."""
-        values = [entry["scouted"] for entry in self.entries if "scouted" in entry]
         return [
             (value["pass"], Scouted(value["batch"], value["forward_s"], value["backward_s"]))
-            for value in values
+            for value in self.all("scouted")
         ]
 
     def chunks(self) -> list[Chunk]:
         """Returns all timed steps."""
-        values = [entry["chunk"] for entry in self.entries if "chunk" in entry]
         return [
             Chunk(
                 value["batch"], tuple(StepTimes(**one) for one in value["times"]), value["wall_s"]
             )
-            for value in values
+            for value in self.all("chunk")
         ]
 
     def add_scouted(self, number: int, seen: Scouted) -> None:
@@ -95,14 +96,14 @@ class Journal:
         entries: list[dict[str, Any]] = []
         for number, line in enumerate(whole, start=1):
             try:
-                entry = json.loads(line)
+                entry: Any = json.loads(line)
             except (json.JSONDecodeError, RecursionError):
                 entry = None
             if not isinstance(entry, dict):
                 raise InputError(
                     f"line {number} is no entry of a {_KIND}; --no-resume begins anew", str(path)
                 )
-            entries.append(entry)
+            entries.append(cast("dict[str, Any]", entry))
         if not entries:
             return []
         if entries[0].get("settings") != self._settings:
@@ -133,7 +134,9 @@ def _check(entries: list[dict[str, Any]], path: Path) -> None:
     for number, entry in enumerate(entries, start=2):
         try:
             if "chunk" in entry:
-                Chunk(**entry["chunk"] | {"times": [StepTimes(**t) for t in entry["chunk"]["times"]]})
+                Chunk(
+                    **entry["chunk"] | {"times": [StepTimes(**t) for t in entry["chunk"]["times"]]}
+                )
             if "scouted" in entry:
                 seen = dict(entry["scouted"])
                 int(seen.pop("pass"))

@@ -27,7 +27,7 @@ from srifty.profiling.placement import (
 )
 from srifty.profiling.scouting import PASSES, STEPS, scout
 from srifty.profiling.sizes import SizeRange, find_sizes
-from srifty.profiling.state import Snapshot, snapshot
+from srifty.profiling.state import snapshot
 from srifty.profiling.steps import PRECISIONS, Precision, StepRunner
 from srifty.profiling.timing import (
     MOST_MISSING,
@@ -39,6 +39,7 @@ from srifty.profiling.timing import (
     is_enough,
     summarise,
 )
+from srifty.profiling.trial import TrialSettings
 from srifty.profiling.workload import Workload
 
 # How the time is shared out: the search for the largest batch, scouting; timing gets the rest.
@@ -59,6 +60,7 @@ class Options:
         precision: of the passes.
         compiled: whether the model goes through `torch.compile`.
         accumulation: passes before each optimizer step.
+        isolate: whether every size is tried in a process of its own; None: on GPUs.
         gpu: the name that plans know the device by; None: the device's own.
         seconds: for all of it; the least number of steps is taken whatever it takes.
         error: standard error of the median step time that is good enough, as a fraction.
@@ -70,6 +72,7 @@ class Options:
     precision: Precision = "fp32"
     compiled: bool = False
     accumulation: int = 1
+    isolate: bool | None = None
     gpu: str | None = None
     seconds: float = 180.0
     error: float = 0.02
@@ -125,7 +128,7 @@ def profile(
     kept = snapshot(workload)
     journal = Journal(journal_path, _settings(workload, device, options), resume=resume)
     try:
-        found = _measure(workload, device, options, fit, journal, reference, progress, kept)
+        found = _measure(workload, device, options, fit, journal, reference, progress)
     finally:
         move_to(workload.model, home)
         kept.restore()
@@ -143,13 +146,20 @@ def _measure(
     journal: Journal,
     reference: str | None,
     progress: Callable[[float], None],
-    kept: Snapshot,
 ) -> WorkloadProfile:
     findings = _Findings()
     if journal.resumed:
         findings.notes.append("Measured in several runs: an earlier one was interrupted.")
-    sizes = _sizes(workload, device, options, journal, reference)
-    kept.restore()
+    sizes = find_sizes(
+        workload,
+        device,
+        TrialSettings(options.precision, options.accumulation, compiled=options.compiled),
+        journal,
+        most=options.max_batch or max(options.batch_sizes, default=None),
+        seconds=_SEARCH_SHARE * options.seconds,
+        reference=reference,
+        isolate=options.isolate,
+    )
     progress(_SEARCH_SHARE)
     runner = StepRunner(
         workload, device, options.precision, options.accumulation, compiled=options.compiled
@@ -160,29 +170,6 @@ def _measure(
         progress(_SEARCH_SHARE + _SCOUT_SHARE)
         timings = _time(stopwatch, chosen, options, journal, findings, progress)
     return _profile(workload, device, options, sizes, timings, findings)
-
-
-def _sizes(
-    workload: Workload,
-    device: Device,
-    options: Options,
-    journal: Journal,
-    reference: str | None,
-) -> SizeRange:
-    """Returns which batches fit, from the journal where they are known already."""
-    known = journal.last("sizes")
-    if known is not None:
-        return SizeRange.from_json(known)
-    found = find_sizes(
-        workload,
-        device,
-        most=max(options.batch_sizes, default=options.max_batch),
-        precision=options.precision,
-        seconds=_SEARCH_SHARE * options.seconds,
-        reference=reference,
-    )
-    journal.add("sizes", asdict(found))
-    return found
 
 
 def _choose(
@@ -311,6 +298,7 @@ def _profile(
         max_batch=sizes.max_batch,
         max_batch_evidence=sizes.evidence,
         min_batch=sizes.min_batch,
+        verified_batches=sizes.verified_batches,
         peak_memory_bytes=sizes.peak_memory_bytes,
         input_samples_per_s_per_vcpu=None if rate is None else rate.samples_per_s_per_vcpu,
         item=Item(workload.unit, workload.seq_len),

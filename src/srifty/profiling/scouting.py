@@ -54,13 +54,9 @@ def _affordable(stopwatch: Stopwatch, sizes: Sequence[int], seconds: float) -> b
 
 def _look(stopwatch: Stopwatch, size: int) -> Scouted:
     times = stopwatch.chunk(size, STEPS).times
-    return Scouted(
-        size, min(one.forward_s for one in times), min(one.backward_s for one in times)
-    )
+    return Scouted(size, min(one.forward_s for one in times), min(one.backward_s for one in times))
 
 
 def _least(size: int, done: dict[tuple[int, int], Scouted]) -> Scouted:
     seen = [one for (_, batch), one in done.items() if batch == size]
-    return Scouted(
-        size, min(one.forward_s for one in seen), min(one.backward_s for one in seen)
-    )
+    return Scouted(size, min(one.forward_s for one in seen), min(one.backward_s for one in seen))
