@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ Curves = dict[str, Floats]
 _PROBES = 4
 _CURVES = ("forward", "backward", "both")
 # Beside the sizes that are scouted, some that lie between them.
-_BETWEEN = {"dlrm": (12, 48, 192, 320, 768)}
+_BETWEEN = {"dlrm": (48, 192, 768)}
 _MOST = {"dlrm": 1024}
 # Disturbances only ever add time: the lower quartile forgets them and still averages.
 _QUANTILE = 25
@@ -97,7 +98,7 @@ def score(name: str, device: CpuDevice, rounds: int, most: int) -> Score:
     stopwatch = Stopwatch(StepRunner(FACTORIES[name](), device))
     scale = _MOST.get(name, 64) * most // 64
     candidates = candidate_sizes(1, scale)
-    between = [size for size in _BETWEEN.get(name, (5, 10, 20, 40)) if size < scale]
+    between = [size for size in _BETWEEN.get(name, (10, 40)) if size < scale]
     sizes = sorted({*candidates, *between})
     stopwatch.warm_up(sizes[0])
     placed = place_probes(scout(stopwatch, candidates), _PROBES, fit).batches
@@ -195,7 +196,10 @@ def main() -> None:
     device = _CpuTime() if arguments.clock == "cpu" else CpuDevice()
     rounds, most = (2, 16) if arguments.quick else (arguments.rounds, 64)
     began_s = time.perf_counter()
-    scores = [score(name, device, rounds, most) for name in arguments.models]
+    scores: list[Score] = []
+    for name in arguments.models:
+        scores.append(score(name, device, rounds, most))
+        print(scores[-1], f"{time.perf_counter() - began_s:.0f} s", file=sys.stderr, flush=True)
     text = page(scores, arguments.clock, rounds, time.perf_counter() - began_s)
     if arguments.output:
         arguments.output.write_text(text, encoding="utf-8")

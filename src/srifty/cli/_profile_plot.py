@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from srifty.compute.latency import LatencyModel
 from srifty.core.profile import WorkloadProfile
@@ -23,7 +22,8 @@ def plot_profile(profile: WorkloadProfile, path: Path) -> None:
     figures = _figures()
     model = LatencyModel.fit(profile)
     batches = np.array([latency.batch for latency in profile.latencies], dtype=float)
-    dense: NDArray[np.float64] = np.geomspace(batches[0], max(batches[-1], profile.max_batch), 200)
+    ends = np.log([batches[0], max(batches[-1], profile.max_batch)])
+    dense = np.exp(np.linspace(ends[0], ends[1], 200, dtype=np.float64))
     figure: Any = figures.Figure(figsize=(9, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     curves: tuple[tuple[str, Any, str], ...] = (("step", model.step_s(dense), "C0"),)
