@@ -28,6 +28,8 @@ DEFAULT_PROBES = 4
 MOST_CANDIDATES = 14
 # With more choices than this the set is built up one size after the other.
 _MOST_SETS = 400
+# Sets whose mean distances differ by less are told apart by chance: the most even one is taken.
+_TIE = 0.0025
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ def place_probes(
     """Returns the `count` sizes whose curves come nearest to all scouted latencies.
 
     Smallest and largest are always among them: nothing is extrapolated. Nearest by the mean
-    relative distance at the other sizes, of forward, backward and their sum alike.
+    relative distance at the other sizes, of forward, backward and their sum alike; of
+    sets that come about as near, the one without wide gaps.
 
     Args:
         scouted: by ascending batch.
@@ -112,7 +115,12 @@ def place_probes(
     sets = math.comb(len(inner), count - 2)
     if sets <= _MOST_SETS:
         choices = [(0, *chosen, last) for chosen in itertools.combinations(inner, count - 2)]
-        best = min(choices, key=lambda chosen: _distance(scouted, chosen, fit))
+        distances = {chosen: _distance(scouted, chosen, fit) for chosen in choices}
+        tied = min(distances.values()) + 3 * _TIE
+        best = min(
+            (chosen for chosen in choices if distances[chosen] <= tied),
+            key=lambda chosen: _widest_gap(scouted, chosen),
+        )
     else:
         best = (0, last)
         while len(best) < count:
@@ -133,6 +141,11 @@ def geometric_probes(sizes: Sequence[int], count: int = DEFAULT_PROBES) -> tuple
         free = [size for size in sizes if size not in chosen]
         chosen.add(min(free, key=lambda size: abs(math.log(size) - target)))
     return tuple(sorted(chosen))
+
+
+def _widest_gap(scouted: Sequence[Scouted], chosen: Sequence[int]) -> float:
+    batches = [scouted[index].batch for index in chosen]
+    return max(after / before for before, after in itertools.pairwise(batches))
 
 
 def _half_octaves(least: int, most: int) -> list[int]:

@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from srifty.core.profile import BatchLatency, Item, WorkloadProfile
+from srifty.core.profile import BatchLatency, GradientSchedule, Item, WorkloadProfile
 from srifty.errors import InputError
 from srifty.profiling._torch import torch
 from srifty.profiling.blame import blamed_on
 from srifty.profiling.device import Device, find_device, move_to
+from srifty.profiling.gradients import measure_gradients, measure_overhead
 from srifty.profiling.input_rate import measure_input_rate
 from srifty.profiling.journal import Journal
 from srifty.profiling.placement import (
@@ -28,7 +29,7 @@ from srifty.profiling.placement import (
 from srifty.profiling.scouting import PASSES, STEPS, scout
 from srifty.profiling.sizes import SizeRange, find_sizes
 from srifty.profiling.state import snapshot
-from srifty.profiling.steps import PRECISIONS, Precision, StepRunner
+from srifty.profiling.steps import MOST_COMPILED, PRECISIONS, Precision, StepRunner
 from srifty.profiling.timing import (
     MOST_MISSING,
     BatchTiming,
@@ -47,6 +48,8 @@ _SEARCH_SHARE, _SCOUT_SHARE = 0.35, 0.2
 _LEAST_ROUNDS = 3
 _DRIFT = 0.1
 _INPUT_SECONDS = 5.0
+# From this batch on, ready times as fractions of the backward pass hold for other batches too.
+_STEADY_READY = 16
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class Options:
             raise InputError(f"batch sizes must be 1 or more, not {list(self.batch_sizes)}")
         if self.probes < 2:
             raise InputError(f"at least 2 batch sizes must be timed, not {self.probes}")
+        if self.compiled and max(self.probes, len(self.batch_sizes)) > MOST_COMPILED:
+            raise InputError(f"at most {MOST_COMPILED} batch sizes can be timed compiled")
         if self.precision not in PRECISIONS:
             raise InputError(f"precision must be {', '.join(PRECISIONS)}, not {self.precision!r}")
         if not (self.seconds > 0 and 0 < self.error < 1):
@@ -169,7 +174,8 @@ def _measure(
         chosen = _choose(stopwatch, sizes, options, fit, journal, findings)
         progress(_SEARCH_SHARE + _SCOUT_SHARE)
         timings = _time(stopwatch, chosen, options, journal, findings, progress)
-    return _profile(workload, device, options, sizes, timings, findings)
+        gradients = _gradients(runner, timings, findings)
+    return _profile(workload, device, options, sizes, timings, gradients, findings)
 
 
 def _choose(
@@ -258,6 +264,23 @@ def _time(
             journal.add_chunk(chunk)
 
 
+def _gradients(
+    runner: StepRunner, timings: Sequence[BatchTiming], findings: _Findings
+) -> GradientSchedule:
+    """Returns when gradients are ready, at the smallest timed size from which that is steady."""
+    sizes = [timing.batch for timing in timings]
+    size = min((size for size in sizes if size >= _STEADY_READY), default=max(sizes))
+    batch = runner.device.move(runner.workload.batch_of(size))
+    found = measure_gradients(runner, batch)
+    overhead = measure_overhead(runner, batch)
+    findings.notes += [
+        f"Gradients were timed at batch {size}; the hooks cost {overhead.fraction:+.1%} "
+        f"(± {overhead.std:.1%}) of a step, and are not in the latencies.",
+        *found.notes,
+    ]
+    return found.schedule
+
+
 def _progress(timings: dict[int, BatchTiming], sizes: Sequence[int], effort: Effort) -> float:
     """Returns the fraction of the work that is done, by how precise each size is known."""
     done = 0.0
@@ -275,6 +298,7 @@ def _profile(
     options: Options,
     sizes: SizeRange,
     timings: Sequence[BatchTiming],
+    gradients: GradientSchedule,
     findings: _Findings,
 ) -> WorkloadProfile:
     rate = None
@@ -295,6 +319,7 @@ def _profile(
             )
             for timing in timings
         ),
+        gradients=gradients,
         max_batch=sizes.max_batch,
         max_batch_evidence=sizes.evidence,
         min_batch=sizes.min_batch,
