@@ -143,7 +143,7 @@ def page(scores: Sequence[Score], clock: str, rounds: int, seconds: float) -> st
         f"{CpuDevice().name}, one thread, torch {torch.__version__}; {rounds} rounds, lower",
         f"quartile, {_CLOCKS[clock]}; {seconds:.0f} s in all. Errors in percent on the batch sizes",
         "that a fit did not see: *forward / backward / both*. *Placed*: what `srifty profile`",
-        "times after running 11 to 14 sizes for six steps each; *even*: spread evenly by ratio;",
+        "times after running 11 to 14 sizes for ten steps each; *even*: spread evenly by ratio;",
         "*best*: the best four in hindsight, each figure with its own four; *line*: one line",
         "(APM); *floor*: one measurement of the same sizes against the other.",
         "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from srifty.core.cluster import VmGroup
 from srifty.core.job import Job
 from srifty.core.offers import Market, Offer, QuotaPool, QuotaUnit
 from srifty.core.plan import Plan
@@ -31,6 +32,7 @@ def plan_warnings(job: Job, plan: Plan, ranges: Mapping[str, BatchRange]) -> tup
     return (
         *_exchange(job),
         *_batches(plan, ranges),
+        *_input(job, plan),
         *_burst(plan, offers),
         *_zones(job, plan, offers),
         *_reservations(plan, offers),
@@ -71,6 +73,24 @@ def _batches(plan: Plan, ranges: Mapping[str, BatchRange]) -> list[str]:
                 f"{_nearest(batch, known.verified)}."
             )
     return sentences
+
+
+def _input(job: Job, plan: Plan) -> list[str]:
+    """Returns a warning where loaders, and not GPUs or network, set the pace."""
+    if not plan.forecast.iteration.is_input_bound:
+        return []
+    rates: dict[VmGroup, float] = {}
+    for group in plan.config.groups:
+        profile = job.profile_for(group.offer.instance_type.gpu)
+        rate = None if profile is None else profile.input_samples_per_s_per_vcpu
+        if rate is not None:
+            rates[group] = rate * group.offer.instance_type.vcpus
+    slowest = max(rates, key=lambda group: group.samples_per_vm / rates[group])
+    kind = slowest.offer.instance_type
+    return [
+        f"The plan is input-bound: {kind.vcpus} vCPUs of {kind.name} deliver "
+        f"{rates[slowest]:.3g} samples per second, which is less than its GPUs would take."
+    ]
 
 
 def _nearest(batch: int, verified: frozenset[int]) -> str:

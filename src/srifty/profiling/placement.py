@@ -29,7 +29,7 @@ MOST_CANDIDATES = 14
 # With more choices than this the set is built up one size after the other.
 _MOST_SETS = 400
 # Sets whose mean distances differ by less are told apart by chance: the most even one is taken.
-_TIE = 0.0025
+_TIE = 0.0005
 
 
 @dataclass(frozen=True, slots=True)

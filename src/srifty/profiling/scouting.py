@@ -8,8 +8,8 @@ from srifty.profiling.journal import Journal
 from srifty.profiling.placement import Scouted
 from srifty.profiling.timing import Stopwatch
 
-# The least of three passes over all sizes, two steps in each: a disturbance seldom lasts over all.
-PASSES, STEPS = 3, 2
+# The least of five passes over all sizes, two steps in each: a disturbance seldom lasts over all.
+PASSES, STEPS = 5, 2
 
 
 def scout(
