@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import torch
 
@@ -81,5 +82,8 @@ def leaving() -> Workload:
 
 
 def hanging() -> Workload:
+    """Never made; its process says which it is, to the file that PID_FILE names."""
+    if "PID_FILE" in os.environ:
+        Path(os.environ["PID_FILE"]).write_text(str(os.getpid()), encoding="ascii")
     time.sleep(600)
     return mlp()
