@@ -23,8 +23,19 @@ def tried(factory, batch=4, **keys):
     return IsolatedTrials(f"tests.profiling.toys:{factory}", "cpu", SETTINGS, **keys)(batch)
 
 
-def test_the_outcome_comes_back_whatever_the_code_prints_and_leaves_behind():
+def lives(process: int) -> bool:
+    """Whether it is neither gone nor a zombie."""
+    command = Path(f"/proc/{process}/cmdline")
+    return command.exists() and bool(command.read_bytes())
+
+
+def test_the_outcome_comes_back_whatever_the_code_prints_and_leaves_behind(tmp_path, monkeypatch):
+    pid_file = tmp_path / "pid"
+    monkeypatch.setenv("PID_FILE", str(pid_file))
     outcome = tried("talkative")
+    left_behind = int(pid_file.read_text())
+    assert lives(left_behind)  # with the pipe open: its end was not waited for
+    os.kill(left_behind, signal.SIGKILL)
     assert outcome.verdict is Verdict.FITS, outcome.message
     assert (outcome.batch, outcome.steps) == (4, SETTINGS.total_steps)
     assert outcome.peak_bytes > 0
@@ -93,8 +104,7 @@ def test_the_process_ends_with_a_parent_that_was_killed(tmp_path):
     finally:
         parent.kill()
         parent.wait()
-    process = Path("/proc") / pid_file.read_text() / "cmdline"
-    wait_until(lambda: not process.exists() or not process.read_bytes())  # gone, or a zombie
+    wait_until(lambda: not lives(int(pid_file.read_text())))
 
 
 def wait_until(is_so):
