@@ -88,7 +88,8 @@ class QueuedLayer(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         fixed_s, per_sample_s = self._forward_s
         self._device.work(fixed_s + per_sample_s * len(x))
-        return cast("Any", _Queued).apply(self.linear(x), self._device, self._backward_s)
+        x = self.linear(x)
+        return _Queued.apply(x, self._device, self._backward_s)  # pyright: ignore[reportUnknownVariableType]
 
 
 class QueuedSgd(torch.optim.SGD):
