@@ -196,6 +196,18 @@ def test_a_trial_that_would_take_too_long_ends_early():
     assert len(seen) == 1
 
 
+def test_a_slow_first_step_is_not_taken_for_all(monkeypatch):
+    now_s = [0.0]
+
+    def work(samples):
+        now_s[0] += 1.0 if now_s[0] else 100.0
+
+    monkeypatch.setattr(trial.time, "perf_counter", lambda: now_s[0])
+    outcome = run_trial(mlp(work), CpuDevice(), 8, TrialSettings(seconds=150))
+    assert outcome.fits
+    assert outcome.seconds == pytest.approx(100 + SETTINGS.total_steps - 1)
+
+
 def test_batchnorm_on_single_values_needs_two_samples_and_that_is_no_matter_of_memory():
     limit = limit_of(normed(dataset_size=1201, global_batch=4))
     assert (limit.min_batch, limit.raw_max) == (2, 4)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import torch
 
@@ -52,6 +53,12 @@ def normed(**changes) -> Workload:
     )
 
 
+def _tell(process: int) -> None:
+    """Says which process it is, to the file that PID_FILE names."""
+    if "PID_FILE" in os.environ:
+        Path(os.environ["PID_FILE"]).write_text(str(process), encoding="ascii")
+
+
 def talkative() -> Workload:
     """Prints in the way of the answer, and leaves a process behind that holds open files."""
 
@@ -59,9 +66,11 @@ def talkative() -> Workload:
         sys.stdout.write('{"verdict": "out of memory"}\n')
         return model(batch).square().mean()
 
-    if os.fork() == 0:
-        time.sleep(2)
+    left_behind = os.fork()
+    if left_behind == 0:
+        time.sleep(600)
         os._exit(0)
+    _tell(left_behind)
     workload = mlp()
     workload.loss = loss
     return workload
@@ -81,5 +90,7 @@ def leaving() -> Workload:
 
 
 def hanging() -> Workload:
+    """Never made."""
+    _tell(os.getpid())
     time.sleep(600)
     return mlp()

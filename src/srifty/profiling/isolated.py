@@ -1,8 +1,9 @@
 """One batch size, tried in a process of its own: all memory is free before, and after (torch).
 
 `python -m srifty.profiling.isolated FD` reads a request on its standard input and writes the
-outcome to the open file FD, both as JSON. What the user's code prints goes to a file of which only
-the end is shown, should the process die.
+outcome to the open file FD, both as a line of JSON. It ends when its standard input does: a trial
+whose parent was killed would hold the memory that the next search measures. What the user's code
+prints goes to a file of which only the end is shown, should the process die.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from typing import IO, Any
 
@@ -79,6 +81,8 @@ class IsolatedTrials:
             finally:
                 process.kill()  # does nothing once it has ended
                 process.wait()
+                if process.stdin is not None:
+                    process.stdin.close()
             # Processes that the user's code started may hold the pipe open: never wait for its end.
             os.set_blocking(reading, False)
             text = answer.read() or b""
@@ -91,6 +95,7 @@ def _start(request: str, writing: int, printed: IO[bytes]) -> subprocess.Popen[b
     """Starts the process of a trial, with this one's module path."""
     process = subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
         [sys.executable, "-m", "srifty.profiling.isolated", str(writing)],
+        bufsize=0,
         stdin=subprocess.PIPE,
         stdout=printed,
         stderr=subprocess.STDOUT,
@@ -99,8 +104,7 @@ def _start(request: str, writing: int, printed: IO[bytes]) -> subprocess.Popen[b
     )
     try:
         if process.stdin is not None:
-            process.stdin.write(request.encode())
-            process.stdin.close()
+            process.stdin.write(f"{request}\n".encode())
     except BrokenPipeError:
         return process  # it died at once; how is told by its exit code
     except BaseException:
@@ -143,10 +147,18 @@ def _tried(request: dict[str, Any]) -> Outcome:
     return run_trial(workload, device, batch, settings)
 
 
+def _end_with_parent() -> None:
+    """Waits for the end of the standard input, and ends the process."""
+    os.read(0, 1)
+    os._exit(1)
+
+
 def main() -> None:
     """Answers one request."""
     offer_to_killer()
-    outcome = _tried(json.load(sys.stdin))
+    request = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    outcome = _tried(request)
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as answer:
         json.dump({**dataclasses.asdict(outcome), "verdict": outcome.verdict.value}, answer)
 
