@@ -77,7 +77,12 @@ def profile(
         ),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=1.0, max=86400.0, help="Time for all of it, roughly.")
+        float,
+        typer.Option(
+            min=1.0,
+            max=86400.0,
+            help="Time for all of it, roughly; isolated trials get as much again.",
+        ),
     ] = 180.0,
     precision_percent: Annotated[
         float,

@@ -259,7 +259,9 @@ class _Search:
             return None
         spent_s = sum(outcome.seconds for outcome in self.outcomes)
         last = self.fits[max(self.fits)]
-        needed_s = last.seconds * max(batch / last.batch, 1.0)
+        # What the quickest trial took is start-up for the most part, and does not grow.
+        grows_s = last.seconds - min(outcome.seconds for outcome in self.fits.values())
+        needed_s = last.seconds + grows_s * max(batch / last.batch - 1.0, 0.0)
         if spent_s + needed_s > self._seconds:
             return Outcome(
                 batch,

@@ -26,7 +26,7 @@ from srifty.profiling.placement import (
     geometric_probes,
     place_probes,
 )
-from srifty.profiling.scouting import PASSES, STEPS, scout
+from srifty.profiling.scouting import MOST_STEPS, PASSES, scout
 from srifty.profiling.sizes import SizeRange, find_sizes
 from srifty.profiling.state import snapshot
 from srifty.profiling.steps import MOST_COMPILED, PRECISIONS, Precision, StepRunner
@@ -65,7 +65,8 @@ class Options:
         accumulation: passes before each optimizer step.
         isolate: whether every size is tried in a process of its own; None: on GPUs.
         gpu: the name that plans know the device by; None: the device's own.
-        seconds: for all of it; the least number of steps is taken whatever it takes.
+        seconds: for all of it; the least number of steps is taken whatever it takes, and where
+            every size is tried in a process of its own, the search alone gets so long again.
         error: standard error of the median step time that is good enough, as a fraction.
     """
 
@@ -161,7 +162,8 @@ def _measure(
         TrialSettings(options.precision, options.accumulation, compiled=options.compiled),
         journal,
         most=options.max_batch or max(options.batch_sizes, default=None),
-        seconds=_SEARCH_SHARE * options.seconds,
+        search_s=_SEARCH_SHARE * options.seconds,
+        isolated_s=options.seconds,
         reference=reference,
         isolate=options.isolate,
     )
@@ -210,8 +212,8 @@ def _choose(
         placement = place_probes(seen, options.probes, fit)
         chosen = placement.batches
         note = (
-            f"{len(candidates)} batch sizes were run for {STEPS} to {PASSES * STEPS} steps each to "
-            f"place the {len(chosen)} that were timed; the curve through these was within "
+            f"{len(candidates)} batch sizes were run for at most {PASSES} times {MOST_STEPS} steps "
+            f"each to place the {len(chosen)} that were timed; the curve through these was within "
             f"{placement.scouted_error:.1%} of the others on average."
         )
     else:

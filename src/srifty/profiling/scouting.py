@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
+
+import numpy as np
 
 from srifty.profiling.journal import Journal
 from srifty.profiling.placement import Scouted
 from srifty.profiling.timing import Stopwatch
 
-# The least of five passes over all sizes, two steps in each: a disturbance seldom lasts over all.
-PASSES, STEPS = 5, 2
+# A disturbance of the machine seldom lasts over half of the passes.
+PASSES = 5
+# Steps of one size in one pass: as many as run in so long, within limits.
+_LOOK_S = 0.1
+LEAST_STEPS, MOST_STEPS = 2, 10
 
 
 def scout(
@@ -33,30 +39,40 @@ def scout(
     done = {(number, seen.batch): seen for number, seen in journal.scouted()}
     if (0, sizes[-1]) not in done and not _affordable(stopwatch, sizes, seconds):
         return ()
+    steps = dict.fromkeys(sizes, LEAST_STEPS)
     for number in range(PASSES):
         pass_s = host_s()
         for size in sizes:
             if (number, size) not in done:
-                seen = _look(stopwatch, size)
+                seen = _look(stopwatch, size, steps[size])
                 done[number, size] = seen
+                wanted = int(_LOOK_S / max(seen.forward_s + seen.backward_s, 1e-9))
+                steps[size] = min(max(wanted, LEAST_STEPS), MOST_STEPS)
                 journal.add_scouted(number, seen)
         now_s = host_s()
         if now_s - began_s + (now_s - pass_s) > seconds:
             break
-    return tuple(_least(size, done) for size in sizes)
+    return tuple(_undisturbed(size, done) for size in sizes)
 
 
 def _affordable(stopwatch: Stopwatch, sizes: Sequence[int], seconds: float) -> bool:
     """Whether one pass fits, by a step at the largest size, were time proportional to it."""
     step_s = stopwatch.chunk(sizes[-1], 1, settle=False).wall_s
-    return (STEPS + 1) * step_s * sum(sizes) / sizes[-1] <= seconds
+    return (LEAST_STEPS + 1) * step_s * sum(sizes) / sizes[-1] <= seconds
 
 
-def _look(stopwatch: Stopwatch, size: int) -> Scouted:
-    times = stopwatch.chunk(size, STEPS).times
-    return Scouted(size, min(one.forward_s for one in times), min(one.backward_s for one in times))
+def _look(stopwatch: Stopwatch, size: int, steps: int) -> Scouted:
+    times = stopwatch.chunk(size, steps).times
+    return Scouted(
+        size, median(one.forward_s for one in times), median(one.backward_s for one in times)
+    )
 
 
-def _least(size: int, done: dict[tuple[int, int], Scouted]) -> Scouted:
+def _undisturbed(size: int, done: dict[tuple[int, int], Scouted]) -> Scouted:
+    """Returns the lower quartile over the passes: disturbances only ever add time."""
     seen = [one for (_, batch), one in done.items() if batch == size]
-    return Scouted(size, min(one.forward_s for one in seen), min(one.backward_s for one in seen))
+    return Scouted(
+        size,
+        float(np.percentile([one.forward_s for one in seen], 25)),
+        float(np.percentile([one.backward_s for one in seen], 25)),
+    )

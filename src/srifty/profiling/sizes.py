@@ -50,7 +50,8 @@ def find_sizes(
     journal: Journal,
     *,
     most: int | None,
-    seconds: float,
+    search_s: float,
+    isolated_s: float,
     reference: str | None,
     isolate: bool | None = None,
 ) -> SizeRange:
@@ -62,7 +63,8 @@ def find_sizes(
         settings: how a size is tried.
         journal: what was tried earlier, and where outcomes are kept.
         most: the user's cap; None: none.
-        seconds: for all trials.
+        search_s: for all trials in this process.
+        isolated_s: for all trials in processes of their own, most of which is their start-up.
         reference: the factory's `MODULE:FACTORY`; trials in processes of their own need it.
         isolate: whether trials get processes of their own; None: on GPUs, where the factory is
             named.
@@ -91,7 +93,7 @@ def find_sizes(
         try_batch,
         bounds_of(workload, device, most, isolated=apart),
         least_steps=settings.total_steps,
-        seconds=seconds,
+        seconds=isolated_s if apart else search_s,
     )
     if not limit.is_usable:
         raise InputError(f"no batch can be trained; {limit.reason}", reference or workload.name)
