@@ -261,3 +261,16 @@ def test_every_outcome_is_told_as_it_comes():
     told = []
     limit = find_limit(below(20), Bounds(), on_trial=told.append)
     assert tuple(told) == limit.outcomes
+
+
+def test_start_up_of_processes_does_not_count_as_growing_with_the_batch():
+    trials = Scripted(lambda batch: fits(batch, seconds=9.0 + 0.001 * batch))
+    found = find_limit(trials, Bounds(user=64), seconds=100.0)
+    assert found.raw_max == 64
+
+
+def test_a_trial_that_would_outlast_the_time_is_not_begun():
+    trials = Scripted(lambda batch: fits(batch, seconds=1.0 * batch))
+    found = find_limit(trials, Bounds(user=64), seconds=20.0)
+    assert max(trials.tried) == 8
+    assert "too slow at 16" in found.reason
