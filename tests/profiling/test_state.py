@@ -48,7 +48,7 @@ def test_everything_is_put_back(optimizer, trained_before):
     workload.model.eval()
     before, kept = fingerprint(workload), snapshot(workload)
     train(workload)
-    with pytest.raises(ProfileFailed, match="0.weight"):
+    with pytest.raises(ProfileFailed, match=r"0\.weight"):
         kept.verify()
     kept.restore()
     kept.verify()
@@ -80,7 +80,7 @@ def test_a_forgotten_hook_is_named():
     workload = normed()
     kept = snapshot(workload)
     handle = workload.model[0].weight.register_post_accumulate_grad_hook(lambda p: None)
-    with pytest.raises(ProfileFailed, match=r"0.weight \(hooks\)"):
+    with pytest.raises(ProfileFailed, match=r"0\.weight \(hooks\)"):
         kept.verify()
     handle.remove()
     kept.verify()

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from srifty.errors import InputError
-from srifty.profiling._torch import torch
+from srifty.profiling._torch import Module, torch
 from srifty.profiling.device import Device, Mark
 from srifty.profiling.workload import Workload
 
 Precision = Literal["fp32", "bf16", "fp16"]
+# Versions of one model that torch keeps compiled (its recompile limit).
+MOST_COMPILED = 8
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "fp16")
 
 
@@ -78,7 +80,7 @@ class StepRunner:
         self.accumulation = accumulation
         workload.model.to(device.place)
         workload.model.train()
-        self._model = torch.compile(workload.model) if compiled else workload.model
+        self._model = _compiled(workload.model) if compiled else workload.model
         self._scaler = torch.amp.GradScaler(device.kind, enabled=precision == "fp16")
 
     def step(self, batch: Any) -> StepMarks:
@@ -127,3 +129,10 @@ class StepRunner:
                 self.workload.name,
             )
         return loss / self.accumulation if self.accumulation > 1 else loss
+
+
+def _compiled(model: Module) -> Module:
+    # Sizes are compiled one by one, as a training with one batch size would be; torch keeps few
+    # such versions of a model, and without room goes on uncompiled.
+    torch.compiler.reset()
+    return torch.compile(model, dynamic=False)

@@ -11,6 +11,7 @@ from typing import Any, cast
 from srifty.profiling._torch import Module, Tensor, torch
 from srifty.profiling.device import Mark
 from srifty.profiling.workload import Workload
+from srifty.units import GIB
 
 
 class FakeAsyncDevice:
@@ -53,13 +54,13 @@ class FakeAsyncDevice:
         return self._host_s
 
     def memory_bytes(self) -> int | None:
-        return None
+        return 16 * GIB
 
     def reset_peak(self) -> None:
         return
 
     def peak_memory_bytes(self) -> int | None:
-        return None
+        return GIB
 
 
 class QueuedLayer(torch.nn.Module):
@@ -88,7 +89,8 @@ class QueuedLayer(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         fixed_s, per_sample_s = self._forward_s
         self._device.work(fixed_s + per_sample_s * len(x))
-        return cast("Any", _Queued).apply(self.linear(x), self._device, self._backward_s)
+        output: Any = _Queued.apply(self.linear(x), self._device, self._backward_s)
+        return output  # pyright: ignore[reportUnknownVariableType] - torch is unknown to it
 
 
 class QueuedSgd(torch.optim.SGD):
