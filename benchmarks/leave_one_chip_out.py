@@ -53,7 +53,6 @@ class Estimate:
         apart: distance to the nearest measured GPU; 0 from layers.
         gpus: number of different GPUs that the estimate comes from; 0 from layers.
         weight: how much it counts in the calibration of intervals.
-        left_out: batches too far beyond those that were measured elsewhere.
     """
 
     curve: Curve
@@ -62,7 +61,6 @@ class Estimate:
     apart: float
     gpus: int
     weight: float = 1.0
-    left_out: int = 0
 
     @property
     def error(self) -> float:
@@ -141,14 +139,19 @@ def profile_of(curve: Curve) -> WorkloadProfile:
 
 
 def scaled(
-    curve: Curve, sources: Sequence[Curve], speed: SpeedModel, weight: float = 1.0
+    curve: Curve,
+    sources: Sequence[Curve],
+    speed: SpeedModel,
+    weight: float = 1.0,
+    *,
+    beyond: float = BEYOND,
 ) -> Estimate | None:
     """Returns a curve estimated from others, by the path that the planner takes too.
 
     None where no batch of it lies near those of the others.
     """
-    low = min(source.steps[0][0] for source in sources) / BEYOND
-    high = max(source.steps[-1][0] for source in sources) * BEYOND
+    low = min(source.steps[0][0] for source in sources) / beyond
+    high = max(source.steps[-1][0] for source in sources) * beyond
     steps = [step for step in curve.steps if low <= step[0] <= high]
     if not steps:
         return None
@@ -168,7 +171,6 @@ def scaled(
         apart=min(distance(GPUS[p.gpu], target, p.precision) for p in profiles),
         gpus=different_gpus(profiles, GPUS),
         weight=weight,
-        left_out=len(curve.steps) - len(steps),
     )
 
 
@@ -185,11 +187,17 @@ def _proportional(curve: Curve, batches: Sequence[int]) -> Curve:
 
 
 def scaled_from_all(
-    workloads: Workloads, chip: str, hidden: frozenset[str], speed: SpeedModel
+    workloads: Workloads,
+    chip: str,
+    hidden: frozenset[str],
+    speed: SpeedModel,
+    *,
+    beyond: float = BEYOND,
 ) -> list[Estimate]:
     """Returns the estimates of one chip's curves, each from all chips that are not hidden."""
     found = [
-        scaled(curve, sources, speed) for curve, sources in _questions(workloads, chip, hidden)
+        scaled(curve, sources, speed, beyond=beyond)
+        for curve, sources in _questions(workloads, chip, hidden)
     ]
     return [estimate for estimate in found if estimate is not None]
 
