@@ -131,8 +131,8 @@ def page(data: Path, say: Say) -> str:
             f"Only batches at most {BEYOND} times beyond those measured elsewhere are estimated:",
             f"{_batches(one.estimate.true_s for one in bar)} of "
             f"{_batches(e.true_s for e in everywhere)}. {len(everywhere) - len(bar)} pairs have",
-            "none, such as one batch of 4096 in accumulated steps against one of 256. With them the",
-            f"mean error would be {100 * float(np.mean([e.error for e in everywhere])):.1f} %.",
+            "none, such as one batch of 4096 in accumulated steps against one of 256. With them",
+            f"the mean error would be {100 * float(np.mean([e.error for e in everywhere])):.1f} %.",
             "",
             *_table(bar, _JUDGED, "all"),
             "",
