@@ -30,12 +30,7 @@ from check_roofline import layer_of, profile_of
 from public_curves import GAVEL, NETX, SAILOR, SIA
 
 from srifty.compute.memory import estimate_max_batch
-from srifty.compute.roofline import (
-    LAYERS_INTERVAL_FRACTION,
-    Efficiency,
-    layer_times_s,
-    profile_from_layers,
-)
+from srifty.compute.roofline import layer_times_s, profile_from_layers
 from srifty.compute.scaling import estimate_profile
 from srifty.core.hardware import GpuModel
 from srifty.core.profile import (
@@ -49,9 +44,8 @@ from srifty.core.profile import (
 TARGET = Path("src/srifty/data")
 PAGE = Path("docs/samples.md")
 
-# Fitted on the measured curves below; the T4 (70 W) reaches 70 % of the others' shares.
-EFFICIENCIES = {"T4": Efficiency(flops=0.385, bandwidth=0.56)}
-DEFAULT_EFFICIENCY = Efficiency()
+LAYERS_INTERVAL_FRACTION = 0.4
+SCALED_INTERVAL_FRACTION = 0.5
 # The M60 has no measured curve at all, so its layer-table estimates get the wider interval.
 M60_INTERVAL_FRACTION = 0.5
 LARGEST_BATCH = 32768
@@ -267,7 +261,13 @@ def _m60(
     else:
         parts = [t4, v100]
         why = "from the T4 and the V100"
-    estimate = estimate_profile(parts, gpus, gpus["M60"])
+    estimate = estimate_profile(
+        parts,
+        gpus,
+        gpus["M60"],
+        speed=check_roofline.SPEED,
+        interval_fraction=SCALED_INTERVAL_FRACTION,
+    )
     return replace(
         estimate,
         notes=(
@@ -341,7 +341,7 @@ def _from_layers(
             base.gradients,
             gpus[gpu],
             max_batch=max_batch,
-            efficiency=EFFICIENCIES.get(gpu, DEFAULT_EFFICIENCY),
+            efficiency=check_roofline.EFFICIENCIES.get(gpu, check_roofline.EFFICIENCY),
             fast_layers=fast,
             source="estimated by Srifty's roofline from our own layer table of the published "
             "architecture; nobody measured this curve",
@@ -389,7 +389,9 @@ def _gradients(data: Path, workload: Workload, gpu: GpuModel) -> tuple[GradientS
     layers = [layer_of(spec) for spec in workload.table]
     fast = {spec.name for spec in workload.table if spec.fast}
     batch = 8 if workload.item.unit == "sequence" else 32
-    _, backward_s = layer_times_s(layers, gpu, batch, fast_layers=fast)
+    _, backward_s = layer_times_s(
+        layers, gpu, batch, efficiency=check_roofline.EFFICIENCY, fast_layers=fast
+    )
     total_s, elapsed_s = float(backward_s.sum()), 0.0
     gradients: list[Gradient] = []
     for spec, time_s in zip(reversed(workload.table), reversed(backward_s.tolist()), strict=True):
@@ -554,7 +556,7 @@ def main() -> None:
     table, curves = allreduce_csv(data)
     (TARGET / "allreduce.csv").write_text(table)
     scaling = check_roofline.scores(check_roofline.scaling_points(data, gpus))
-    layers = check_roofline.layer_scores(data, gpus, EFFICIENCIES)
+    layers = check_roofline.layer_scores(data, gpus)
     about = {workload.name: workload.about for workload in workloads()}
     PAGE.write_text(samples_page.page(profiles, about, curves, scaling, layers))
     measured = sum(not profile.estimated for profile in profiles)

@@ -70,7 +70,7 @@ weight 0.75 on bandwidth). Errors are |true / predicted - 1|. Points at which th
 faster than the slower one are left out, as there the host or the input decides and no GPU figure
 can help: on the Azure V100 machines these are many (all of NeuMF, small batches of the CNNs).
 
-An interval of 30 % would not hold 9 cases of 10, so the default is 50 %. It does not hold for the
+An interval of 30 % would not hold 9 cases of 10, so the samples take 50 %. It does not hold for the
 K80: that generation reaches a smaller share of its published rates than the later ones. How far the
 M60 is from its own is unknown: **we found no published training curve of it**, so its intervals
 are untested.
@@ -85,8 +85,9 @@ _LAYERS = """\
 `profile_from_layers` against measured fp32 curves; efficiencies (55 % of the peak operations, 80 %
 of the bandwidth, 80 us per layer and pass; on the T4, probably for its 70 W limit, 70 % of the two
 rates) were fitted on these curves, so this is no held-out error. Points where the V100 took more
-than 60 % of the T4's time are left out as host-bound. The default interval is 40 %, on the
-M60 50 %.
+than 60 % of the T4's time are left out as host-bound. The interval is 40 %, on the M60 50 %.
+
+The library's own figures are fitted on more curves: [estimates.md](estimates.md).
 
 Not for recurrent nets: DeepSpeech 2 took about twice as long as its layers say, so no estimate
 here rests on a recurrent layer table.

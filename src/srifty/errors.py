@@ -5,7 +5,8 @@ SriftyError
 │   └── NotationError   a cluster configuration that does not parse
 ├── ModelError          a model was asked for something that its data cannot answer
 ├── CloudRefused        a cloud did not do what was asked: credentials, permission, region, quota
-└── ProbeFailed         a measurement ended early: a rank was lost, or a reduction gave a wrong sum
+├── ProbeFailed         a measurement ended early: a rank was lost, or a reduction gave a wrong sum
+└── ProfileFailed       a model could not be profiled, or is not as it was before
 
 Each carries a message that says what is wrong, where, and what to write instead. Expected outcomes
 (no feasible plan) are not errors: see `srifty.core.plan.Verdict`.
@@ -68,3 +69,7 @@ class CloudRefused(SriftyError):  # noqa: N818 - an answer of the cloud's, named
 
 class ProbeFailed(SriftyError):  # noqa: N818 - an outcome of the machines', not a wrong input
     """A measurement could not be ended: a rank was lost or silent, or a sum came out wrong."""
+
+
+class ProfileFailed(SriftyError):  # noqa: N818 - an outcome of the model's, as for a probe
+    """A model could not be profiled to the end, or its state could not be put back."""

@@ -5,7 +5,13 @@ import pytest
 
 from srifty.compute.memory import estimate_max_batch, scale_max_batch
 from srifty.compute.roofline import Efficiency, layer_times_s, profile_from_layers
-from srifty.compute.scaling import estimate_profile, launch_time_s, scale_profile, speed_ratio
+from srifty.compute.scaling import (
+    estimate_profile,
+    is_host_bound,
+    launch_time_s,
+    scale_profile,
+)
+from srifty.compute.speed import SpeedModel
 from srifty.core.hardware import GpuModel
 from srifty.core.profile import BatchLatency, Gradient, GradientSchedule, Layer, WorkloadProfile
 from srifty.errors import InputError
@@ -14,6 +20,8 @@ from srifty.units import GIB
 FAST = GpuModel("FAST", "New", 16 * GIB, 800e9, {"fp32": 16e12, "fp16": 128e12}, "made up")
 SLOW = GpuModel("SLOW", "Old", 8 * GIB, 200e9, {"fp32": 4e12}, "made up")
 GPUS = {"FAST": FAST, "SLOW": SLOW}
+# Both rates of FAST are four times SLOW's, so it is four times as fast in fp32.
+HALVES = SpeedModel(flops=0.5, bandwidth=0.5, tensor=0.0)
 
 
 def measured(gpu: str = "FAST", launch_s: float = 0.02, per_sample_s: float = 0.001, **changes):
@@ -32,28 +40,9 @@ def measured(gpu: str = "FAST", launch_s: float = 0.02, per_sample_s: float = 0.
     return replace(profile, **changes)
 
 
-def test_the_ratio_is_a_weighted_geometric_mean():
-    assert speed_ratio(FAST, SLOW, "fp32", bandwidth_weight=0.0) == pytest.approx(4.0)
-    assert speed_ratio(FAST, SLOW, "fp32", bandwidth_weight=1.0) == pytest.approx(4.0)
-    slow_memory = replace(SLOW, memory_bytes_per_s=50e9)
-    assert speed_ratio(FAST, slow_memory, "fp32", bandwidth_weight=0.5) == pytest.approx(8.0)
-
-
-def test_a_gpu_without_half_precision_runs_at_its_fp32_rate():
-    assert speed_ratio(FAST, SLOW, "fp16", bandwidth_weight=0.0) == pytest.approx(32.0)
+def test_a_gpu_without_half_precision_is_estimated_in_fp32():
     estimate = scale_profile(measured(precision="fp16"), FAST, SLOW)
     assert estimate.precision == "fp32"
-
-
-def test_there_and_back_again_is_one():
-    there = speed_ratio(FAST, SLOW, "unknown", bandwidth_weight=0.3)
-    back = speed_ratio(SLOW, FAST, "unknown", bandwidth_weight=0.3)
-    assert there * back == pytest.approx(1.0)
-
-
-def test_a_weight_outside_zero_to_one_is_refused():
-    with pytest.raises(InputError, match="bandwidth_weight"):
-        speed_ratio(FAST, SLOW, "fp32", bandwidth_weight=1.5)
 
 
 def test_the_launch_time_of_a_line_is_its_intercept():
@@ -67,7 +56,8 @@ def test_the_launch_time_is_neither_negative_nor_the_whole_step():
 
 
 def test_scaling_keeps_the_launch_part_and_stretches_the_rest():
-    estimate = scale_profile(measured(launch_s=0.01, per_sample_s=0.002), FAST, SLOW)
+    profile = measured(launch_s=0.01, per_sample_s=0.002)
+    estimate = scale_profile(profile, FAST, SLOW, speed=HALVES)
     for latency in estimate.latencies:
         assert latency.step_s == pytest.approx(0.01 + 4 * 0.002 * latency.batch, rel=1e-6)
 
@@ -95,7 +85,7 @@ def test_split_profiles_stay_split():
         BatchLatency(batch=b, forward_s=0.001 * b, backward_s=0.002 * b, optimizer_s=0.003)
         for b in (1, 2, 4)
     )
-    estimate = scale_profile(measured(latencies=latencies), FAST, SLOW)
+    estimate = scale_profile(measured(latencies=latencies), FAST, SLOW, speed=HALVES)
     last = estimate.latencies[-1]
     assert last.forward_s == pytest.approx(0.016)
     assert last.backward_s == pytest.approx(0.032)
@@ -107,17 +97,61 @@ def test_several_gpus_give_their_geometric_mean_where_all_were_measured():
     twice = measured("OTHER", launch_s=0.0, per_sample_s=0.004)
     once = measured(launch_s=0.0, per_sample_s=0.001)
     twice = replace(twice, latencies=twice.latencies[1:5])
-    estimate = estimate_profile([once, twice], {**GPUS, "OTHER": other}, SLOW)
+    gpus = {**GPUS, "OTHER": other}
+    estimate = estimate_profile([once, twice], gpus, SLOW, speed=HALVES)
     assert [latency.batch for latency in estimate.latencies] == [2, 4, 8, 16]
     for latency in estimate.latencies:
         assert latency.step_s == pytest.approx(4 * 0.002 * latency.batch)
 
 
-def test_no_common_batch_is_refused():
+def test_a_nearer_gpu_counts_more():
+    near = replace(SLOW, name="NEAR")
+    far = measured(launch_s=0.0, per_sample_s=0.001)
+    estimate = estimate_profile(
+        [far, measured("NEAR", launch_s=0.0, per_sample_s=0.016)],
+        {**GPUS, "NEAR": near},
+        SLOW,
+        speed=HALVES,
+    )
+    # Both alike would give the geometric mean of 4 and 16 ms a sample.
+    assert estimate.latencies[0].step_s > 0.012
+    assert estimate.latencies[0].step_s < 0.016
+
+
+def test_without_a_common_batch_the_nearest_gpu_stands_alone():
     small = replace(measured(), latencies=measured().latencies[:2])
-    large = replace(measured(), latencies=measured().latencies[4:])
-    with pytest.raises(InputError, match="in common"):
-        estimate_profile([small, large], GPUS, SLOW)
+    large = measured("NEAR", launch_s=0.0, per_sample_s=0.01)
+    large = replace(large, latencies=large.latencies[4:])
+    gpus = {**GPUS, "NEAR": replace(SLOW, name="NEAR")}
+    estimate = estimate_profile([small, large], gpus, SLOW)
+    assert [latency.batch for latency in estimate.latencies] == [16, 32]
+    assert [latency.step_s for latency in estimate.latencies] == pytest.approx([0.16, 0.32])
+
+
+def test_the_interval_grows_with_the_distance():
+    near = replace(FAST, name="NEAR", memory_bytes_per_s=700e9)
+    narrow = scale_profile(measured(), FAST, near).interval_fraction
+    wide = scale_profile(measured(), FAST, SLOW).interval_fraction
+    assert narrow is not None
+    assert wide is not None
+    assert 0.15 < narrow < wide < 1.0
+
+
+@pytest.mark.parametrize(
+    ("times_s", "bound"),
+    [((0.1, 0.1, 0.11), True), ((0.1, 0.2, 0.8), False), ((0.1, 0.12, 0.19), False)],
+)
+def test_a_step_that_hardly_grows_is_host_bound(times_s, bound):
+    latencies = tuple(
+        BatchLatency(batch=batch, iteration_s=time_s)
+        for batch, time_s in zip((4, 8, 32), times_s, strict=True)
+    )
+    assert is_host_bound(measured(latencies=latencies)) is bound
+
+
+def test_a_narrow_range_of_batches_tells_nothing_of_the_host():
+    latencies = tuple(BatchLatency(batch=batch, iteration_s=0.1) for batch in (4, 8))
+    assert not is_host_bound(measured(latencies=latencies))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +169,7 @@ def test_bad_profiles_are_refused(profiles, message):
 
 COMPUTE = Layer("conv", flops=2e9, bytes=1e6, parameters=0)
 MEMORY = Layer("norm", flops=1e6, bytes=4e7, parameters=0)
-PERFECT = Efficiency(flops=1.0, bandwidth=1.0, launch_s=0.0)
+PERFECT = Efficiency(flops=1.0, bandwidth=1.0, launch_s=0.0, tensor_flops=1.0)
 
 
 def test_a_layer_takes_the_longer_of_work_and_traffic():
@@ -159,6 +193,22 @@ def test_fast_convolutions_save_work_in_fp32_only():
     half, _ = layer_times_s([COMPUTE], FAST, 1000, "fp16", PERFECT)
     same, _ = layer_times_s([COMPUTE], FAST, 1000, "fp16", PERFECT, fast_layers={"conv"})
     assert np.array_equal(half, same)
+
+
+def test_half_precision_halves_the_traffic_and_computes_on_tensor_cores():
+    full, _ = layer_times_s([MEMORY], FAST, 8, "fp32", PERFECT)
+    half, _ = layer_times_s([MEMORY], FAST, 8, "fp16", PERFECT)
+    assert half == pytest.approx(full / 2)
+    slow_units = replace(PERFECT, tensor_flops=0.5)
+    on_units, _ = layer_times_s([COMPUTE], FAST, 8, "fp16", slow_units)
+    assert on_units == pytest.approx([8 * 2e9 / 64e12])
+    without, _ = layer_times_s([COMPUTE], SLOW, 8, "fp16", slow_units)
+    assert without == pytest.approx([8 * 2e9 / 4e12])
+
+
+def test_the_backward_pass_follows_its_share_of_operations():
+    forward_s, backward_s = layer_times_s([COMPUTE], FAST, 8, "fp32", PERFECT, backward_ratio=1.0)
+    assert backward_s == pytest.approx(forward_s)
 
 
 def test_a_profile_from_layers_is_split_rising_and_marked():
@@ -212,7 +262,7 @@ def test_a_profile_that_does_not_fit_the_target_is_refused():
         scale_profile(measured(gradients=gradients), FAST, SLOW)
 
 
-@pytest.mark.parametrize("field", ["flops", "bandwidth"])
+@pytest.mark.parametrize("field", ["flops", "bandwidth", "tensor_flops"])
 def test_an_efficiency_of_zero_is_refused(field):
     with pytest.raises(InputError, match=field):
         Efficiency(**{field: 0.0})

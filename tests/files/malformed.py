@@ -221,6 +221,7 @@ PROFILES = {
     "no samples fit": (profile_document(max_batch=0), "max_batch: must be a whole number of at least 1"),
     "enormous max_batch": (profile_document(max_batch=10**30), "max_batch: must be at most"),
     "max below min": (profile_document(min_batch=65), "min_batch (65) is above max_batch (64)"),
+    "verified batch of none": (profile_document(verified_batches=[8, 0]), "verified_batches.1: must be a whole"),
     "unknown evidence": (profile_document(max_batch_evidence="guess"), "max_batch_evidence: must be 'm"),
     "spread above 1": (profile_document(spatial_std_fraction=2), "spatial_std_fraction: must be less"),
     "negative interval": (profile_document(interval_fraction=-1), "interval_fraction: must be greater"),

@@ -53,6 +53,7 @@ def test_what_a_profile_says(tmp_path):
                 peak_memory_bytes={"8": 1000},
                 notes=["a note"],
                 min_batch=2,
+                verified_batches=[2, 4],
                 spatial_std_fraction=0.02,
                 software={"torch": "2.5"},
                 layers=[{"name": "conv", "flops": 1.2e8, "bytes": 3, "parameters": 9}],
@@ -64,6 +65,7 @@ def test_what_a_profile_says(tmp_path):
     assert profile.gradients.gradients[1] == Gradient("conv.weight", 1000000, 1.0)
     assert (profile.item.unit, profile.item.seq_len) == ("sequence", 512)
     assert profile.peak_memory_bytes == {8: 1000}
+    assert profile.verified_batches == (2, 4)
     assert profile.notes == ("a note",)
     assert profile.layers[0].flops == 1.2e8
     assert profile.max_batch_evidence == "estimated"

@@ -91,7 +91,7 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
     allreduce = LearnedModel(blend, efa=efa, library_version=file.network.nccl)
     simulator = Simulator(models, allreduce)
-    notes = ((source.note,) if source.note else ()) + catalog.notes
+    notes = file.notes + ((source.note,) if source.note else ()) + catalog.notes
     if file.observed is not None:
         simulator, learned = calibrated_simulator_of(
             simulator, allreduce, profiles[0].workload, offered.values(), file.observed
@@ -103,12 +103,19 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
         catalog=catalog,
         simulator=simulator,
         batch_ranges={
-            gpu: BatchRange(
-                model.min_batch, model.knee_batch, model.max_batch, model.measured_batches
-            )
-            for gpu, model in models.items()
+            profile.gpu: _batch_range(models[profile.gpu], profile) for profile in profiles
         },
         notes=notes,
+    )
+
+
+def _batch_range(model: LatencyModel, profile: WorkloadProfile) -> BatchRange:
+    return BatchRange(
+        model.min_batch,
+        model.knee_batch,
+        model.max_batch,
+        model.measured_batches,
+        frozenset(profile.verified_batches),
     )
 
 

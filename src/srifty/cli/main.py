@@ -25,6 +25,7 @@ COMMANDS = {
     "plan": "Find the VMs to rent for a job, or say why there are none.",
     "simulate": "Forecast one cluster configuration.",
     "catalog": "Show prices and quotas; bring fresh ones.",
+    "profile": "Measure a PyTorch model on the device at hand.",
     "probe": "Measure allreduce times among the processes at hand, under torchrun.",
     "allreduce": "Keep measured allreduces, and forecast from them.",
     "evaluate": "Measure how well the models predict measurements of yours.",

@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 from srifty.core._checks import require, require_count, require_positive
-from srifty.core.profile import (
-    Layer,
-)
+from srifty.core.profile import Layer
+from srifty.core.work import StepMemory
 from srifty.units import GIB
 
 BYTES_PER_PARAMETER = 16.0
@@ -19,6 +18,28 @@ CONTEXT_BYTES = round(0.8 * GIB)
 
 ACTIVATION_FACTOR = 1.3
 """Memory per sample over the bytes that its layers write: temporaries, workspaces, fragments."""
+
+
+FRAGMENTS_FACTOR = 1.1
+"""Memory that the allocator holds over what the tensors need: rounding and fragments."""
+
+
+def fitting_batch(memory: StepMemory, memory_bytes: float, *, largest: int = 65536) -> int:
+    """Returns the largest power of two of samples that fits by a counted peak; 0 where none does.
+
+    Args:
+        memory: peak memory of a step.
+        memory_bytes: memory of the GPU; `CONTEXT_BYTES` of it are never free.
+        largest: where to stop for models with next to no activations.
+
+    Raises:
+        InputError: `memory_bytes` is not above zero.
+    """
+    require_positive("memory_bytes", memory_bytes)
+    free_bytes = (memory_bytes - CONTEXT_BYTES) / FRAGMENTS_FACTOR
+    if free_bytes < memory.least_bytes:
+        return 0
+    return _power_of_two_below((free_bytes - memory.fixed_bytes) / memory.sample_bytes, largest)
 
 
 def estimate_max_batch(

@@ -1,6 +1,6 @@
 """A measured profile carried to a GPU that nobody measured, by the published peak rates of both.
 
-Marked `estimated`, with a wide interval; `docs/samples.md` has the errors.
+Marked `estimated`, with a wide interval; `docs/estimates.md` has the errors.
 """
 
 from __future__ import annotations
@@ -10,54 +10,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from srifty.compute.memory import (
-    scale_max_batch,
-)
-from srifty.compute.peaks import peak_flops, precision_on
+from srifty.compute.intervals import scaled_fraction
+from srifty.compute.memory import scale_max_batch
+from srifty.compute.peaks import precision_on
+from srifty.compute.speed import SpeedModel, distance
 from srifty.core._checks import require
 from srifty.core.hardware import GpuModel
 from srifty.core.profile import (
     BatchLatency,
     WorkloadProfile,
 )
-from srifty.errors import InputError
 
-BANDWIDTH_WEIGHT = 0.75
-"""Share of the memory bandwidth in the ratio between two GPUs; `docs/samples.md` has the errors."""
+NEARNESS = 0.3
+"""Added to the distance of a measured GPU before nearer ones are weighed more (`estimate_profile`).
 
-SCALED_INTERVAL_FRACTION = 0.5
-"""Half width of the 90 % interval of a scaled curve: 30 % covers too little (`docs/samples.md`)."""
+Without it one GPU of the target's own rates would silence all others.
+"""
 
-
-def speed_ratio(
-    measured_on: GpuModel,
-    target: GpuModel,
-    precision: str,
-    *,
-    bandwidth_weight: float = BANDWIDTH_WEIGHT,
-) -> float:
-    """Returns how many times longer the computing part of a step takes on `target`.
-
-    `(F_m / F_t)^(1-w) (W_m / W_t)^w` with the peak operations F and memory bandwidths W of the
-    measured GPU and the target: w = 0 is a workload bound by arithmetic, w = 1 one bound by memory.
-
-    Args:
-        measured_on: the GPU that was measured.
-        target: the GPU without measurements.
-        precision: the precision of the measurement; a GPU that does not speed it up is taken at
-            its fp32 rate, `unknown` at fp32 on both.
-        bandwidth_weight: w.
-
-    Raises:
-        InputError: `bandwidth_weight` lies outside [0, 1].
-    """
-    require(
-        0.0 <= bandwidth_weight <= 1.0,
-        f"bandwidth_weight must lie between 0 and 1, not {bandwidth_weight!r}",
-    )
-    flops = peak_flops(measured_on, precision) / peak_flops(target, precision)
-    bandwidth = measured_on.memory_bytes_per_s / target.memory_bytes_per_s
-    return flops ** (1.0 - bandwidth_weight) * bandwidth**bandwidth_weight
+HOST_BOUND_EXPONENT = 0.3
+"""A step that grows more slowly than this power of the batch is the host's or the input's."""
 
 
 def launch_time_s(batches: Sequence[float], times_s: Sequence[float]) -> float:
@@ -75,27 +46,40 @@ def launch_time_s(batches: Sequence[float], times_s: Sequence[float]) -> float:
     return float(min(max(solution[0], 0.0), 0.9 * time_s.min()))
 
 
+def is_host_bound(profile: WorkloadProfile) -> bool:
+    """Whether a step hardly grows with the batch: the host or the input rules, not the GPU.
+
+    No figure of a GPU says how such a step changes on another machine. Told only from batches at
+    least 8 times apart.
+    """
+    first, last = profile.latencies[0], profile.latencies[-1]
+    octaves = np.log(last.batch / first.batch)
+    growth = np.log(last.step_s / first.step_s)
+    return bool(octaves >= np.log(8) and growth < HOST_BOUND_EXPONENT * octaves)
+
+
 def scale_profile(
     profile: WorkloadProfile,
     measured_on: GpuModel,
     target: GpuModel,
     *,
-    bandwidth_weight: float = BANDWIDTH_WEIGHT,
-    interval_fraction: float = SCALED_INTERVAL_FRACTION,
+    speed: SpeedModel | None = None,
+    interval_fraction: float | None = None,
     max_batch: int | None = None,
 ) -> WorkloadProfile:
     """Returns a measured profile carried to a GPU without measurements.
 
     `t_target(B) = c + r (t_measured(B) - c)`: the launch part c (`launch_time_s`) belongs to the
-    host and stays, the computing part grows by `speed_ratio`. The optimizer step moves memory
+    host and stays, the computing part grows by `SpeedModel.ratio`. The optimizer step moves memory
     only and grows by the ratio of the bandwidths.
 
     Args:
         profile: the measured profile.
         measured_on: the GPU that it was measured on.
         target: the GPU to estimate.
-        bandwidth_weight: see `speed_ratio`.
-        interval_fraction: half width of the 90 % interval, as a fraction of the latency.
+        speed: the paces of GPUs; by default as fitted on public curves.
+        interval_fraction: half width of the 90 % interval, as a fraction of the latency; by
+            default it grows with the distance between the GPUs (`scaled_fraction`).
         max_batch: largest micro-batch on the target; by default scaled with the memory.
 
     Raises:
@@ -105,7 +89,7 @@ def scale_profile(
         [profile],
         {measured_on.name: measured_on},
         target,
-        bandwidth_weight=bandwidth_weight,
+        speed=speed,
         interval_fraction=interval_fraction,
         max_batch=max_batch,
     )
@@ -116,27 +100,29 @@ def estimate_profile(
     gpus: Mapping[str, GpuModel],
     target: GpuModel,
     *,
-    bandwidth_weight: float = BANDWIDTH_WEIGHT,
-    interval_fraction: float = SCALED_INTERVAL_FRACTION,
+    speed: SpeedModel | None = None,
+    interval_fraction: float | None = None,
     max_batch: int | None = None,
 ) -> WorkloadProfile:
     """Returns a profile for `target` from one or several measured GPUs.
 
-    Each curve is scaled as in `scale_profile`; the estimate is their geometric mean, over the
-    range of batches that all of them cover (between measured batches they are interpolated).
+    Each curve is scaled as in `scale_profile`; the estimate is their geometric mean, nearer GPUs
+    weighing more (`1 / (distance + NEARNESS)^2`), over the range of batches that all of them cover
+    (between measured batches they are interpolated). Where no batch lies in all of them, the curve
+    of the nearest GPU is taken alone.
 
     Args:
         profiles: measured profiles of one workload; the first gives gradients and layers.
         gpus: the GPU models that the profiles name.
         target: the GPU to estimate.
-        bandwidth_weight: see `speed_ratio`.
-        interval_fraction: half width of the 90 % interval, as a fraction of the latency.
+        speed: the paces of GPUs; by default as fitted on public curves.
+        interval_fraction: see `scale_profile`.
         max_batch: largest micro-batch on the target; by default scaled with the memory from the
             first profile, down to a power of two.
 
     Raises:
-        InputError: no profile, several workloads, a GPU that `gpus` lacks, no batch that all
-            curves cover, or no room for a single sample.
+        InputError: no profile, several workloads, a GPU that `gpus` lacks, or no room for a single
+            sample.
     """
     require(bool(profiles), "estimate_profile needs at least one measured profile")
     first = profiles[0]
@@ -147,12 +133,18 @@ def estimate_profile(
             profile.gpu in gpus,
             f"no GPU model for {profile.gpu!r}; give one of that name in `gpus`",
         )
+    pace = speed or SpeedModel()
+    profiles = comparable_profiles(profiles, gpus, target)
     batches = _common_batches(profiles)
+    apart = np.array([distance(gpus[p.gpu], target, p.precision) for p in profiles])
+    if interval_fraction is None:
+        interval_fraction = scaled_fraction(float(apart.min()), different_gpus(profiles, gpus))
     curves = [
-        _scaled_curve(profile, gpus[profile.gpu], target, batches, bandwidth_weight)
-        for profile in profiles
+        _scaled_curve(profile, gpus[profile.gpu], target, batches, pace) for profile in profiles
     ]
-    mean = np.exp(np.mean([np.log(curve) for curve in curves], axis=0))
+    mean = np.exp(
+        np.average([np.log(curve) for curve in curves], axis=0, weights=(apart + NEARNESS) ** -2)
+    )
     latencies = tuple(
         _latency(batch, row, split=first.is_split) for batch, row in zip(batches, mean, strict=True)
     )
@@ -183,11 +175,26 @@ def estimate_profile(
         source=f"estimated by Srifty's roofline from {sources}; measured there: {first.source}",
         notes=(
             f"ESTIMATED, not measured on {target.name}: curves of {sources} scaled by published "
-            f"peak rates ({1 - bandwidth_weight:.0%} arithmetic, {bandwidth_weight:.0%} memory "
-            f"bandwidth); true latencies are expected within {interval_fraction:.0%} in 9 cases "
-            "of 10, as far as T4, P100 and V100 tell",
+            f"peak rates (operations to the power {pace.flops:.2g}, memory bandwidth to the power "
+            f"{pace.bandwidth:.2g}); true latencies are expected within {interval_fraction:.0%} in "
+            "9 cases of 10, as far as public curves tell",
         ),
     )
+
+
+def comparable_profiles(
+    profiles: Sequence[WorkloadProfile], gpus: Mapping[str, GpuModel], target: GpuModel
+) -> Sequence[WorkloadProfile]:
+    """Returns the profiles that share a range of batches; else the one of the nearest GPU."""
+    if _common_batches(profiles):
+        return profiles
+    return [min(profiles, key=lambda p: distance(gpus[p.gpu], target, p.precision))]
+
+
+def different_gpus(profiles: Sequence[WorkloadProfile], gpus: Mapping[str, GpuModel]) -> int:
+    """Returns how many of the profiles' GPUs differ in more than their memory's size."""
+    models = [gpus[profile.gpu] for profile in profiles]
+    return len({(model.architecture, model.memory_bytes_per_s) for model in models})
 
 
 def _parameters(profile: WorkloadProfile) -> int:
@@ -207,8 +214,6 @@ def _common_batches(profiles: Sequence[WorkloadProfile]) -> list[int]:
             if lowest <= latency.batch <= highest
         }
     )
-    if not batches:
-        raise InputError("the curves of the measured GPUs have no batch size in common")
     split = {profile.is_split for profile in profiles}
     require(
         len(split) == 1,
@@ -222,10 +227,10 @@ def _scaled_curve(
     measured_on: GpuModel,
     target: GpuModel,
     batches: Sequence[int],
-    bandwidth_weight: float,
+    pace: SpeedModel,
 ) -> np.ndarray:
-    """One row per batch: forward, backward, optimizer; or the whole step alone."""
-    ratio = speed_ratio(measured_on, target, profile.precision, bandwidth_weight=bandwidth_weight)
+    """One column per part of a step: forward, backward, optimizer; or the whole step alone."""
+    ratio = pace.ratio(measured_on, target, profile.precision)
     known = [latency.batch for latency in profile.latencies]
     columns: list[np.ndarray] = []
     for times_s in _parts(profile):

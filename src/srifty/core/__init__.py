@@ -26,6 +26,7 @@ from srifty.core.profile import (
     Layer,
     WorkloadProfile,
 )
+from srifty.core.work import StepMemory, StepWork
 
 __all__ = [
     "AllreduceSample",
@@ -58,6 +59,8 @@ __all__ = [
     "Reason",
     "ReasonKind",
     "Sharing",
+    "StepMemory",
+    "StepWork",
     "SyncMode",
     "Verdict",
     "VmGroup",

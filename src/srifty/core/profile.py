@@ -188,6 +188,7 @@ class WorkloadProfile:
         interval_fraction: half width of the 90 % interval of the latencies, where known.
         layers: work per layer, for estimates and analytic baselines; may be empty.
         item: what one sample is.
+        verified_batches: micro-batches that were run in full to see that they fit; empty: unknown.
         peak_memory_bytes: peak memory by batch, where measured.
         measured_at: ISO date or time, where known.
         source: how and by whom it was measured.
@@ -210,6 +211,7 @@ class WorkloadProfile:
     interval_fraction: float | None = None
     layers: tuple[Layer, ...] = ()
     item: Item = field(default_factory=Item)
+    verified_batches: tuple[int, ...] = ()
     peak_memory_bytes: dict[int, int] = field(default_factory=dict[int, int])
     measured_at: str | None = None
     source: str = ""
@@ -238,6 +240,8 @@ class WorkloadProfile:
             self.min_batch <= self.max_batch,
             f"min_batch ({self.min_batch}) is above max_batch ({self.max_batch})",
         )
+        for batch in self.verified_batches:
+            require_count("verified_batches", batch)
         if self.spatial_std_fraction is not None:
             require_fraction("spatial_std_fraction", self.spatial_std_fraction)
         if self.interval_fraction is not None:

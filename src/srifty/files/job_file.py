@@ -89,6 +89,7 @@ class JobFile:
         allow_cross_zone: whether one plan may use several zones.
         prefer: instance types, the most wanted first.
         network: which network features the run will use.
+        notes: how the file was read, where there was a choice; full sentences.
     """
 
     path: Path
@@ -99,6 +100,7 @@ class JobFile:
     allow_cross_zone: bool
     prefer: tuple[str, ...]
     network: NetworkPart
+    notes: tuple[str, ...] = ()
 
 
 def _workloads(value: Any) -> tuple[str, ...]:
@@ -264,6 +266,21 @@ def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
         allow_cross_zone=file.offers.allow_cross_zone,
         prefer=file.offers.prefer,
         network=file.network,
+        notes=_remainder(file, iterations),
+    )
+
+
+def _remainder(file: _JobFile, iterations: int) -> tuple[str, ...]:
+    """Returns what is done about samples that fill no global batch, where there are any."""
+    if file.epochs is None or file.dataset_size is None:
+        return ()
+    samples = file.global_batch.samples
+    left = file.epochs * file.dataset_size % samples
+    if not left:
+        return ()
+    return (
+        f"The last of {iterations:,} iterations has {left:,} of {samples:,} samples: it is counted "
+        "as a whole one, to be filled up or dropped; no smaller local batch is planned for it.",
     )
 
 

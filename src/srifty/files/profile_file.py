@@ -100,6 +100,7 @@ class _ProfileFile(FileModel):
     item: _ItemFile = _ItemFile()
     max_batch: Count
     max_batch_evidence: MaxBatchEvidence = "estimated"
+    verified_batches: tuple[Count, ...] = Field(default=(), strict=False)
     peak_memory_bytes: dict[str, int] = Field(default_factory=dict)
     min_batch: Count = 1
     gradients: list[_GradientFile] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from srifty.core.cluster import VmGroup
 from srifty.core.job import Job
 from srifty.core.offers import Market, Offer, QuotaPool, QuotaUnit
 from srifty.core.plan import Plan
@@ -31,6 +32,7 @@ def plan_warnings(job: Job, plan: Plan, ranges: Mapping[str, BatchRange]) -> tup
     return (
         *_exchange(job),
         *_batches(plan, ranges),
+        *_input(job, plan),
         *_burst(plan, offers),
         *_zones(job, plan, offers),
         *_reservations(plan, offers),
@@ -48,7 +50,7 @@ def _exchange(job: Job) -> list[str]:
 
 
 def _batches(plan: Plan, ranges: Mapping[str, BatchRange]) -> list[str]:
-    """Returns a warning for each GPU whose micro-batch is little use, or was not measured."""
+    """Returns warnings of micro-batches that are little use, not measured or may not fit."""
     sentences: list[str] = []
     for gpu, batch in {
         g.offer.instance_type.gpu: g.micro_batch for g in plan.config.groups
@@ -65,7 +67,37 @@ def _batches(plan: Plan, ranges: Mapping[str, BatchRange]) -> list[str]:
                 f"{samples} are below the useful batch ({known.knee}): passes hardly get shorter "
                 "there."
             )
+        if known.verified and batch not in known.verified:
+            sentences.append(
+                f"{samples}: that they fit in memory was not verified, as it was for "
+                f"{_nearest(batch, known.verified)}."
+            )
     return sentences
+
+
+def _input(job: Job, plan: Plan) -> list[str]:
+    """Returns a warning where loaders, and not GPUs or network, set the pace."""
+    if not plan.forecast.iteration.is_input_bound:
+        return []
+    rates: dict[VmGroup, float] = {}
+    for group in plan.config.groups:
+        profile = job.profile_for(group.offer.instance_type.gpu)
+        rate = None if profile is None else profile.input_samples_per_s_per_vcpu
+        if rate is not None:
+            rates[group] = rate * group.offer.instance_type.vcpus
+    slowest = max(rates, key=lambda group: group.samples_per_vm / rates[group])
+    kind = slowest.offer.instance_type
+    return [
+        f"The plan is input-bound: {kind.vcpus} vCPUs of {kind.name} deliver "
+        f"{rates[slowest]:.3g} samples per second, which is less than its GPUs would take."
+    ]
+
+
+def _nearest(batch: int, verified: frozenset[int]) -> str:
+    """Returns the verified batches on both sides of one, for people."""
+    below = max((each for each in verified if each < batch), default=None)
+    above = min((each for each in verified if each > batch), default=None)
+    return " and ".join(str(each) for each in (below, above) if each is not None)
 
 
 def _burst(plan: Plan, offers: Sequence[Offer]) -> list[str]:

@@ -19,12 +19,14 @@ class BatchRange:
         most: largest one that fits in memory.
         measured: smallest and largest batch that was measured; beyond them latencies are
             extrapolated.
+        verified: those that were run to see that they fit; empty: unknown.
     """
 
     least: int
     knee: int
     most: int
     measured: tuple[int, int] = (1, 1 << 62)
+    verified: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

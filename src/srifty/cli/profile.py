@@ -1,0 +1,206 @@
+"""`srifty profile`: measure a model on the device at hand."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from srifty.catalog.builtin import builtin_gpus
+from srifty.cli._json import dump
+from srifty.cli._options import AsJson
+from srifty.cli._profile_plot import plot_profile
+from srifty.cli._profile_show import show_profile
+from srifty.cli._progress import SearchProgress
+from srifty.cli._show import console_for_results
+from srifty.cli.main import EXIT_INTERRUPTED
+from srifty.compute.fit import fit_latency
+from srifty.errors import InputError
+from srifty.files.profile_writer import profile_document, write_profile
+from srifty.profiling.gpu_names import gpu_model_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from srifty.core.profile import WorkloadProfile
+    from srifty.profiling.device import Device
+    from srifty.profiling.placement import Predict
+
+app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
+
+
+class _Precision(StrEnum):
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+
+@app.command(epilog="Example: srifty profile train:make_workload --max-batch 256 -o PROFILE.json")
+def profile(
+    factory: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:FACTORY", help="A function of yours that returns a Workload."
+        ),
+    ],
+    batch_sizes: Annotated[
+        str | None,
+        typer.Option(metavar="8,16,...", help="Time these instead of choosing where to."),
+    ] = None,
+    max_batch: Annotated[
+        int | None, typer.Option(min=1, help="Run no larger batch than this.")
+    ] = None,
+    probes: Annotated[int, typer.Option(min=2, max=64, help="How many batch sizes are timed.")] = 4,
+    precision: Annotated[
+        _Precision, typer.Option(help="bf16 and fp16: autocast; fp16 with a gradient scaler.")
+    ] = _Precision.FP32,
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Train through torch.compile.")
+    ] = False,
+    accumulation: Annotated[
+        int, typer.Option(min=1, help="Passes before each optimizer step.")
+    ] = 1,
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, cuda, cuda:1, or another device that torch knows.")
+    ] = "auto",
+    gpu: Annotated[
+        str | None, typer.Option(help="The GPU's name in plans, where it is not recognised.")
+    ] = None,
+    isolate: Annotated[
+        bool | None,
+        typer.Option(
+            "--isolate/--no-isolate",
+            help="Try each batch size in a process of its own; default: on GPUs.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            min=1.0,
+            max=86400.0,
+            help="Time for all of it, roughly; isolated trials get as much again.",
+        ),
+    ] = 180.0,
+    precision_percent: Annotated[
+        float,
+        typer.Option(min=0.01, max=50.0, help="How well the median step time is to be known."),
+    ] = 2.0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="PROFILE.json", help="Write the file.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Draw latency and throughput over the batch size."),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume/--no-resume", help="Go on where an interrupted run with this output ended."
+        ),
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a model: how long a step takes by batch size, what fits, when gradients are ready.
+
+    The model is trained with real steps, and is as before afterwards.
+    """
+    # Only this command needs torch.
+    from srifty.profiling.device import find_device
+    from srifty.profiling.profile import Options
+    from srifty.profiling.profile import profile as measure
+    from srifty.profiling.workload import load_factory
+
+    for path in (output, plot):
+        _require_folder(path)
+    make = load_factory(factory)
+    place = find_device(device)
+    options = Options(
+        batch_sizes=_sizes(batch_sizes),
+        max_batch=max_batch,
+        probes=probes,
+        precision=precision.value,
+        compiled=compiled,
+        accumulation=accumulation,
+        isolate=isolate,
+        gpu=gpu or _known_gpu(place),
+        seconds=seconds,
+        error=precision_percent / 100,
+    )
+    journal = None if output is None else output.with_name(f"{output.name}.journal")
+    began_anew = journal is None or not resume or not journal.exists()
+    if not began_anew:
+        typer.echo(f"Going on from {journal}; --no-resume begins anew.", err=True)
+    try:
+        with SearchProgress("Profiling", redraws=False) as progress:
+            found = measure(
+                make(),
+                place,
+                options,
+                fit=_fit,
+                journal_path=journal,
+                resume=resume,
+                reference=factory,
+                progress=lambda fraction: progress(round(100 * fraction), 100),
+            )
+    except KeyboardInterrupt:
+        kept = "" if journal is None else "; what was measured is kept, run again to go on"
+        typer.echo(f"error: stopped by Ctrl-C{kept}.", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    _finish(found, output, plot, as_json=as_json)
+
+
+def _finish(
+    found: WorkloadProfile, output: Path | None, plot: Path | None, *, as_json: bool
+) -> None:
+    if output is not None:
+        write_profile(found, output)
+    if plot is not None:
+        plot_profile(found, plot)
+    if as_json:
+        typer.echo(dump(profile_document(found)))
+    else:
+        show_profile(console_for_results(), found)
+    if found.gpu not in builtin_gpus():
+        typer.echo(
+            f"note: no VM shape has a {found.gpu!r}; name the GPU with --gpu to plan with it.",
+            err=True,
+        )
+    where = "nowhere; -o PROFILE.json writes it" if output is None else str(output)
+    typer.echo(
+        f"The profile is written to {where}." if output else f"It is kept {where}.", err=True
+    )
+
+
+def _sizes(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[1-9]\d{0,8}", part, re.ASCII) for part in parts):
+        raise InputError(
+            f"must be batch sizes between commas, such as 8,16,32, not {text!r}", "--batch-sizes"
+        )
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def _require_folder(path: Path | None) -> None:
+    """Refuses a place that cannot be written to, before minutes are spent on measuring."""
+    if path is None:
+        return
+    if not path.parent.is_dir():
+        raise InputError("cannot be written: there is no such folder", str(path))
+    if path.is_dir():
+        raise InputError("is a folder; name a file", str(path))
+
+
+def _known_gpu(device: Device) -> str | None:
+    if device.kind == "cpu":
+        return None
+    known = {name: gpu.memory_bytes for name, gpu in builtin_gpus().items()}
+    return gpu_model_of(device.name, device.memory_bytes(), known)
+
+
+def _fit(batches: Sequence[int], latencies_s: Sequence[float]) -> Predict:
+    return fit_latency(batches, latencies_s).predict

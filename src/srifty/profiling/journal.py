@@ -1,0 +1,147 @@
+"""What a profile has measured so far, line by line, so that a killed one goes on (JSON lines)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+from srifty.errors import InputError
+from srifty.inputs import read_text
+from srifty.profiling.placement import Scouted
+from srifty.profiling.steps import StepTimes
+from srifty.profiling.timing import Chunk
+
+_KIND = "journal of a profile"
+
+
+class Journal:
+    """Lines appended to a file, each flushed at once; or none, where nobody asked for a file.
+
+    Args:
+        path: the file; None: nothing is kept.
+        settings: what the measurements belong to; a file of other settings is refused.
+        resume: whether to go on from the file; else it is begun anew.
+
+    Raises:
+        InputError: the file cannot be used, or belongs to something else.
+    """
+
+    def __init__(
+        self, path: Path | None, settings: Mapping[str, Any], *, resume: bool = True
+    ) -> None:
+        self._path = path
+        self._settings = dict(settings)
+        self.entries: list[dict[str, Any]] = []
+        if path is None:
+            return
+        if resume and path.exists():
+            self.entries = self._read(path)
+        if not self.entries:
+            self._write([{"settings": self._settings}], mode="w")
+
+    @property
+    def resumed(self) -> bool:
+        """Whether something was found that need not be measured again."""
+        return len(self.entries) > 0
+
+    def add(self, kind: str, value: Any) -> None:
+        """Keeps one finding."""
+        self.entries.append({kind: value})
+        self._write([{kind: value}], mode="a")
+
+    def last(self, kind: str) -> Any:
+        """Returns the newest finding of a kind; None where there is none."""
+        return next(reversed(self.all(kind)), None)
+
+    def all(self, kind: str) -> list[Any]:
+        """Returns all findings of a kind, the oldest first."""
+        return [entry[kind] for entry in self.entries if kind in entry]
+
+    def scouted(self) -> list[tuple[int, Scouted]]:
+        """Returns (pass, what was seen) of all scouting."""
+        return [
+            (value["pass"], Scouted(value["batch"], value["forward_s"], value["backward_s"]))
+            for value in self.all("scouted")
+        ]
+
+    def chunks(self) -> list[Chunk]:
+        """Returns all timed steps."""
+        return [
+            Chunk(
+                value["batch"], tuple(StepTimes(**one) for one in value["times"]), value["wall_s"]
+            )
+            for value in self.all("chunk")
+        ]
+
+    def add_scouted(self, number: int, seen: Scouted) -> None:
+        """Keeps what one pass of scouting saw of one size."""
+        self.add("scouted", {"pass": number} | asdict(seen))
+
+    def add_chunk(self, chunk: Chunk) -> None:
+        """Keeps timed steps."""
+        self.add("chunk", asdict(chunk))
+
+    def close(self) -> None:
+        """Removes the file: the profile is complete."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    def _read(self, path: Path) -> list[dict[str, Any]]:
+        lines = read_text(path, _KIND).split("\n")
+        # A killed process leaves half a line at the end, and nothing else broken.
+        whole, half = lines[:-1], lines[-1]
+        entries: list[dict[str, Any]] = []
+        for number, line in enumerate(whole, start=1):
+            try:
+                entry: Any = json.loads(line)
+            except (json.JSONDecodeError, RecursionError):
+                entry = None
+            if not isinstance(entry, dict):
+                raise InputError(
+                    f"line {number} is no entry of a {_KIND}; --no-resume begins anew", str(path)
+                )
+            entries.append(cast("dict[str, Any]", entry))
+        if not entries:
+            return []
+        if entries[0].get("settings") != self._settings:
+            raise InputError(
+                "belongs to a profile of another model, device or other options; --no-resume "
+                "begins anew, or choose another output",
+                str(path),
+            )
+        _check(entries[1:], path)
+        if half:
+            self._write(entries, mode="w")
+        return entries[1:]
+
+    def _write(self, entries: list[dict[str, Any]], mode: str) -> None:
+        if self._path is None:
+            return
+        try:
+            with self._path.open(mode, encoding="utf-8") as file:
+                file.writelines(json.dumps(entry) + "\n" for entry in entries)
+        except OSError as error:
+            raise InputError(
+                f"cannot be written: {error.strerror or error}", str(self._path)
+            ) from None
+
+
+def _check(entries: list[dict[str, Any]], path: Path) -> None:
+    """Refuses entries that nobody but an editor can have written."""
+    for number, entry in enumerate(entries, start=2):
+        try:
+            if "chunk" in entry:
+                Chunk(
+                    **entry["chunk"] | {"times": [StepTimes(**t) for t in entry["chunk"]["times"]]}
+                )
+            if "scouted" in entry:
+                seen = dict(entry["scouted"])
+                int(seen.pop("pass"))
+                Scouted(**seen)
+        except (TypeError, KeyError, ValueError):
+            raise InputError(
+                f"line {number} is no entry of a {_KIND}; --no-resume begins anew", str(path)
+            ) from None

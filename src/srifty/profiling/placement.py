@@ -1,0 +1,169 @@
+"""Which few batch sizes to time, so that the curve through them says most about all others. Pure.
+
+Latency curves jump (caches, blocking, kernels that are chosen by size), and evenly spread probes
+miss the jumps. So every candidate is first run for a step or two (scouted). Then those few are
+timed well through which the fitted curve comes nearest to everything that was scouted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srifty.errors import InputError
+
+Floats = NDArray[np.float64]
+Predict = Callable[[Floats], Floats]
+Fit = Callable[[Sequence[int], Sequence[float]], Predict]
+"""Batch sizes and their latencies (seconds) → latencies at any batch sizes."""
+
+DEFAULT_PROBES = 4
+# Half octaves over the three decades that most models span would be more; two steps of each must
+# stay cheap beside the timing itself.
+MOST_CANDIDATES = 14
+# With more choices than this the set is built up one size after the other.
+_MOST_SETS = 400
+# Sets whose mean distances differ by less are told apart by chance: the most even one is taken.
+_TIE = 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class Scouted:
+    """What a step or two showed of one batch size.
+
+    Attributes:
+        batch: samples in a pass.
+        forward_s: forward pass, seconds.
+        backward_s: backward pass, seconds.
+    """
+
+    batch: int
+    forward_s: float
+    backward_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The batch sizes to time.
+
+    Attributes:
+        batches: ascending.
+        scouted_error: mean relative distance of the curves through them from what was scouted.
+    """
+
+    batches: tuple[int, ...]
+    scouted_error: float
+
+
+def candidate_sizes(least: int, most: int, count: int = MOST_CANDIDATES) -> tuple[int, ...]:
+    """Returns batch sizes evenly spread by ratio, rounded to 1, 1.5, 2, 3, 4, 6, ... where it fits.
+
+    Args:
+        least: the smallest, always among them.
+        most: the largest, always among them.
+        count: at most so many.
+
+    Raises:
+        InputError: `least` is below 1 or above `most`, or fewer than 2 are asked for.
+    """
+    if not 1 <= least <= most or count < 2:
+        raise InputError(f"no {count} batch sizes lie between {least} and {most}")
+    between = _half_octaves(least, most)
+    while len(between) > count - 2:  # the powers of two first: plans are made of them
+        thinner = [size for size in between if size & (size - 1) == 0]
+        between = thinner if len(thinner) < len(between) else between[1::2]
+    return tuple(sorted({least, *between, most}))
+
+
+def chords(batches: Sequence[int], latencies_s: Sequence[float]) -> Predict:
+    """Returns plain linear interpolation: what placement uses where it is given no model."""
+
+    def predict(at: Floats) -> Floats:
+        return np.asarray(np.interp(at, batches, latencies_s))
+
+    return predict
+
+
+def place_probes(
+    scouted: Sequence[Scouted], count: int = DEFAULT_PROBES, fit: Fit = chords
+) -> Placement:
+    """Returns the `count` sizes whose curves come nearest to all scouted latencies.
+
+    Smallest and largest are always among them: nothing is extrapolated. Nearest by the mean
+    relative distance at the other sizes, of forward, backward and their sum alike; of
+    sets that come about as near, the one without wide gaps.
+
+    Args:
+        scouted: by ascending batch.
+        count: how many, at least 2.
+        fit: the model that will read the probes.
+
+    Raises:
+        InputError: fewer than 2 are asked for, or nothing was scouted.
+    """
+    if count < 2 or not scouted:
+        raise InputError(f"cannot place {count} probes among {len(scouted)} batch sizes")
+    last = len(scouted) - 1
+    if last + 1 <= count:
+        return Placement(tuple(one.batch for one in scouted), 0.0)
+    inner = range(1, last)
+    sets = math.comb(len(inner), count - 2)
+    if sets <= _MOST_SETS:
+        choices = [(0, *chosen, last) for chosen in itertools.combinations(inner, count - 2)]
+        distances = {chosen: _distance(scouted, chosen, fit) for chosen in choices}
+        tied = min(distances.values()) + 3 * _TIE
+        best = min(
+            (chosen for chosen in choices if distances[chosen] <= tied),
+            key=lambda chosen: _widest_gap(scouted, chosen),
+        )
+    else:
+        best = (0, last)
+        while len(best) < count:
+            wider = [tuple(sorted((*best, index))) for index in inner if index not in best]
+            best = min(wider, key=lambda chosen: _distance(scouted, chosen, fit))
+    return Placement(
+        tuple(scouted[index].batch for index in best), _distance(scouted, best, fit) / 3
+    )
+
+
+def geometric_probes(sizes: Sequence[int], count: int = DEFAULT_PROBES) -> tuple[int, ...]:
+    """Returns `count` of the sizes, nearest to an even spread by ratio, the ends included."""
+    if len(sizes) <= count:
+        return tuple(sizes)
+    targets = np.linspace(math.log(sizes[0]), math.log(sizes[-1]), count)
+    chosen: set[int] = set()
+    for target in targets.tolist():
+        free = [size for size in sizes if size not in chosen]
+        chosen.add(min(free, key=lambda size: abs(math.log(size) - target)))
+    return tuple(sorted(chosen))
+
+
+def _widest_gap(scouted: Sequence[Scouted], chosen: Sequence[int]) -> float:
+    batches = [scouted[index].batch for index in chosen]
+    return max(after / before for before, after in itertools.pairwise(batches))
+
+
+def _half_octaves(least: int, most: int) -> list[int]:
+    sizes = {1 << power for power in range(most.bit_length())}
+    sizes |= {3 << power for power in range(most.bit_length())}
+    return sorted(size for size in sizes if least < size < most)
+
+
+def _distance(scouted: Sequence[Scouted], chosen: Sequence[int], fit: Fit) -> float:
+    """Returns the sum over forward, backward and both of the mean relative distance."""
+    batches = np.array([one.batch for one in scouted], dtype=np.float64)
+    forward_s = np.array([one.forward_s for one in scouted])
+    backward_s = np.array([one.backward_s for one in scouted])
+    others = np.ones(len(scouted), dtype=bool)
+    others[list(chosen)] = False
+    probed = [scouted[index].batch for index in chosen]
+    total = 0.0
+    for latency_s in (forward_s, backward_s, forward_s + backward_s):
+        predicted = fit(probed, latency_s[list(chosen)].tolist())(batches[others])
+        total += float(np.mean(np.abs(predicted / latency_s[others] - 1)))
+    return total

@@ -1,0 +1,169 @@
+"""What is profiled: a model, its loss, its optimizer and a way to make batches (torch)."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from srifty.errors import InputError
+from srifty.profiling._torch import Module, Optimizer, Tensor, torch
+from srifty.profiling.blame import blamed_on
+
+
+@dataclass
+class Workload:
+    """What the user's factory returns.
+
+    Attributes:
+        name: the workload's name.
+        model: in train mode or not; it is trained while it is profiled and restored afterwards.
+        loss: (model, batch) → scalar loss; runs the forward pass.
+        make_batch: batch size → a batch of exactly that many samples, on the CPU: a tensor, or
+            tuples, lists and dicts of tensors. Worst-case sequence lengths are its business.
+        optimizer: over the model's parameters; None: SGD with momentum over the trainable ones.
+        dataset_size: samples in the data set; no larger batch is tried.
+        loader: number of worker processes → an iterable of batches, such as a DataLoader; None: the
+            input rate is not measured.
+        unit: what a sample is.
+        seq_len: tokens in a sequence, where that is what a sample is.
+        global_batch: samples per iteration over all GPUs; no larger batch is tried.
+    """
+
+    name: str
+    model: Module
+    loss: Callable[[Module, Any], Tensor]
+    make_batch: Callable[[int], Any]
+    optimizer: Optimizer | None = None
+    dataset_size: int | None = None
+    loader: Callable[[int], Iterable[Any]] | None = None
+    unit: Literal["sample", "sequence", "token"] = "sample"
+    seq_len: int | None = None
+    global_batch: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, torch.nn.Module):
+            raise InputError(f"model must be a torch.nn.Module, not {_kind(self.model)}")
+        for part in ("loss", "make_batch"):
+            if not callable(getattr(self, part)):
+                raise InputError(f"{part} must be a function, not {_kind(getattr(self, part))}")
+        trainable = [p for p in self.model.parameters() if p.requires_grad]
+        if not trainable:
+            raise InputError("the model has no trainable parameter; nothing would be trained")
+        if self.optimizer is None:
+            self.optimizer = torch.optim.SGD(trainable, lr=1e-3, momentum=0.9)
+
+    def batch_of(self, size: int) -> Any:
+        """Returns a batch of exactly `size` samples.
+
+        Raises:
+            InputError: the user's function fails, or gives a batch of another size.
+        """
+        with blamed_on(self.name, f"making a batch of {size}"):
+            batch = self.make_batch(size)
+        sizes = leading_sizes(batch)
+        if size not in sizes:
+            found = f"{min(sizes)}" if sizes else "no tensors at all"
+            raise InputError(
+                f"make_batch({size}) gave a batch of {found}; it must give exactly as many samples "
+                "as asked for, or the latency would be that of another batch",
+                self.name,
+            )
+        return batch
+
+
+def batch_size_of(batch: Any) -> int:
+    """Returns how many samples a batch holds: the smallest leading dimension of its tensors.
+
+    The smallest, because packed inputs (indices of embedding bags) have more rows than samples.
+
+    Raises:
+        InputError: there is no tensor with a leading dimension in it.
+    """
+    sizes = leading_sizes(batch)
+    if not sizes:
+        raise InputError("a batch must hold tensors whose first dimension counts the samples")
+    return min(sizes)
+
+
+def leading_sizes(batch: Any) -> frozenset[int]:
+    """Returns the leading dimensions of a batch's tensors."""
+    return frozenset(int(tensor.shape[0]) for tensor in tensors_of(batch) if tensor.dim() > 0)
+
+
+def tensors_of(batch: Any) -> Iterator[Tensor]:
+    """Yields the tensors of nested tuples, lists and mappings."""
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, Mapping):
+        for part in cast("Mapping[Any, Any]", batch).values():
+            yield from tensors_of(part)
+    elif isinstance(batch, (tuple, list)):
+        for part in cast("Iterable[Any]", batch):
+            yield from tensors_of(part)
+
+
+def load_factory(reference: str) -> Callable[[], Workload]:
+    """Returns the user's factory, wrapped so that its errors are told as theirs.
+
+    Args:
+        reference: `MODULE:FACTORY`; modules in the current folder are found too.
+
+    Raises:
+        InputError: the reference is malformed, or there is no such module or function.
+    """
+    module_name, colon, factory_name = reference.partition(":")
+    if module_name.endswith(".py"):
+        raise InputError(
+            f"names a file; write the module: {Path(module_name).stem}:{factory_name or 'FACTORY'}",
+            reference,
+        )
+    parts = [*module_name.split("."), factory_name]
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise InputError("must be MODULE:FACTORY, such as train:make_workload", reference)
+    module = _import_module(module_name, reference)
+    try:
+        factory = getattr(module, factory_name)
+    except AttributeError:
+        near = difflib.get_close_matches(factory_name, dir(module), n=1)
+        hint = f"; did you mean {module_name}:{near[0]}?" if near else ""
+        raise InputError(f"{module_name} has no {factory_name!r}{hint}", reference) from None
+    if not callable(factory):
+        raise InputError(f"is {_kind(factory)}, not a function", reference)
+
+    def make() -> Workload:
+        with blamed_on(reference, "making the workload"):
+            workload = factory()
+        if not isinstance(workload, Workload):
+            raise InputError(
+                f"returned {_kind(workload)}; it must return a srifty.profiling.workload.Workload",
+                reference,
+            )
+        return workload
+
+    return make
+
+
+def _import_module(name: str, reference: str) -> Any:
+    here = str(Path.cwd())
+    if here not in sys.path:  # an installed command, unlike python -m, does not look here
+        sys.path.insert(0, here)
+    try:
+        with blamed_on(reference, f"importing {name}"):
+            return importlib.import_module(name)
+    except InputError as error:
+        missing = error.__cause__
+        if isinstance(missing, ModuleNotFoundError) and name.startswith(missing.name or name):
+            raise InputError(
+                f"there is no module {missing.name!r} in {here} or among the installed ones",
+                reference,
+            ) from None
+        raise
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}" if value is not None else "None"

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from srifty.files.profile_file import read_profile
+from tests.command import srifty, write_job
+
+torch = pytest.importorskip("torch")
+
+MODULE = """
+import torch
+from srifty.profiling.workload import Workload
+
+def make():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    return Workload("toy", model, lambda m, x: m(x).square().mean(), lambda b: torch.randn(b, 4))
+
+def broken():
+    raise ValueError("no data here")
+
+def stopped():
+    workload = make()
+    loss, calls = workload.loss, []
+    def stop_later(model, x):
+        calls.append(1)
+        if len(calls) > 60:
+            raise KeyboardInterrupt
+        return loss(model, x)
+    workload.loss = stop_later
+    return workload
+"""
+QUICK = ("--max-batch", "4", "--seconds", "2", "--precision-percent", "50", "--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "their_model.py").write_text(MODULE)
+    yield tmp_path
+    sys.modules.pop("their_model", None)
+
+
+def test_a_profile_is_written_and_a_plan_made_with_it(folder):
+    outcome = srifty("profile", "their_model:make", *QUICK, "--gpu", "T4", "-o", "toy.json")
+    assert outcome.code == 0, outcome.err
+    assert "toy on T4, fp32" in outcome.out
+    assert "written to toy.json" in outcome.err
+    profile = read_profile(folder / "toy.json")
+    assert (profile.gpu, profile.max_batch) == ("T4", 4)
+    text = (folder / "toy.json").read_text()
+    planned = srifty("plan", write_job(folder, profile=text), "--set", "global_batch=8")
+    assert planned.code == 0, planned.err
+    assert "g4dn.xlarge" in planned.out
+    assert not list(folder.glob("*.journal"))
+
+
+def test_json_is_the_profile_and_nothing_else(folder):
+    outcome = srifty("profile", "their_model:make", *QUICK, "--batch-sizes", "2,4", "--json")
+    assert outcome.code == 0, outcome.err
+    document = json.loads(outcome.out)
+    assert document["format"] == "srifty-profile/1"
+    assert [latency["batch"] for latency in document["latencies"]] == [2, 4]
+    assert "name the GPU with --gpu" in outcome.err
+    (folder / "p.json").write_text(outcome.out)
+    assert read_profile(folder / "p.json").workload == "toy"
+
+
+def test_ctrl_c_keeps_what_was_measured_and_the_next_run_goes_on(folder):
+    outcome = srifty("profile", "their_model:stopped", *QUICK, "-o", "toy.json")
+    assert outcome.code == 130
+    assert "run again to go on" in outcome.err
+    journal = folder / "toy.json.journal"
+    known = len(journal.read_text().splitlines())
+    assert known > 2
+    outcome = srifty("profile", "their_model:make", *QUICK, "-o", "toy.json")
+    assert outcome.code == 0, outcome.err
+    assert "Going on from toy.json.journal" in outcome.err
+    assert not journal.exists()
+    assert any("interrupted" in note for note in read_profile(folder / "toy.json").notes)
+
+
+def test_no_resume_begins_anew(folder):
+    (folder / "toy.json.journal").write_text("rubbish\n")
+    assert srifty("profile", "their_model:make", *QUICK, "-o", "toy.json").code == 2
+    outcome = srifty("profile", "their_model:make", *QUICK, "-o", "toy.json", "--no-resume")
+    assert outcome.code == 0, outcome.err
+
+
+def test_an_error_of_the_factory_is_theirs(folder):
+    outcome = srifty("profile", "their_model:broken", *QUICK)
+    assert outcome.code == 2
+    assert "ValueError: no data here" in outcome.err
+    assert f"{folder / 'their_model.py'}:" in outcome.err
+    assert "Traceback" not in outcome.err
+    assert outcome.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("their_model",), "MODULE:FACTORY"),
+        (("their_model:make", "--batch-sizes", "2;4"), "between commas"),
+        (("their_model:make", "--batch-sizes", "8"), "8 does not fit"),
+        (("their_model:make", "--device", "abacus"), "no device"),
+        (("their_model:make", "-o", "nowhere/p.json"), "no such folder"),
+        (("their_model:make", "-o", "."), "is a folder"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments, words):
+    outcome = srifty("profile", *arguments, *QUICK[:4])
+    assert outcome.code == 2
+    assert words in outcome.err
+    assert outcome.out == ""
