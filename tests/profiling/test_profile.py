@@ -11,7 +11,8 @@ from torch.utils.checkpoint import checkpoint
 from srifty.compute.fit import fit_latency
 from srifty.errors import InputError
 from srifty.profiling.device import CpuDevice
-from srifty.profiling.profile import Options, profile
+from srifty.profiling.options import Options
+from srifty.profiling.profile import profile
 from srifty.profiling.state import fingerprint
 from srifty.profiling.testing import FakeAsyncDevice, queued_workload
 from srifty.profiling.workload import Workload

@@ -109,7 +109,7 @@ def profile(
     """
     # Only this command needs torch.
     from srifty.profiling.device import find_device
-    from srifty.profiling.profile import Options
+    from srifty.profiling.options import Options
     from srifty.profiling.profile import profile as measure
     from srifty.profiling.workload import load_factory
 
