@@ -81,7 +81,7 @@ def profile(
         typer.Option(
             min=1.0,
             max=86400.0,
-            help="Time for all of it, roughly; isolated trials get as much again.",
+            help="Time for all of it, roughly; isolated or compiled trials get as much again.",
         ),
     ] = 180.0,
     precision_percent: Annotated[

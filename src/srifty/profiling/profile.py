@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,7 @@ from srifty.profiling.placement import (
 from srifty.profiling.scouting import MOST_STEPS, PASSES, scout
 from srifty.profiling.sizes import SizeRange, find_sizes
 from srifty.profiling.state import snapshot
-from srifty.profiling.steps import StepRunner
+from srifty.profiling.steps import StepRunner, compiled_anew
 from srifty.profiling.timing import (
     BatchTiming,
     Chunk,
@@ -120,7 +121,7 @@ def _measure(
         journal,
         most=options.max_batch or max(options.batch_sizes, default=None),
         search_s=_SEARCH_SHARE * options.seconds,
-        isolated_s=options.seconds,
+        slow_start_s=options.seconds,
         reference=reference,
         isolate=options.isolate,
     )
@@ -150,7 +151,8 @@ def _choose(
         outside = [b for b in options.batch_sizes if not sizes.min_batch <= b <= sizes.max_batch]
         if outside:
             raise InputError(
-                f"{outside[0]} does not fit: batches of {sizes.min_batch} to {sizes.max_batch} do",
+                f"{outside[0]} does not fit, or was not tried: batches of {sizes.min_batch} to "
+                f"{sizes.max_batch} fit. {sizes.notes[0]}",
                 "--batch-sizes",
             )
         return tuple(sorted(set(options.batch_sizes)))
@@ -199,8 +201,10 @@ def _time(
         chunks.setdefault(chunk.batch, []).append(chunk)
     began_s = device.host_s()
     step_s: dict[int, float] = {}
-    for size in sizes:
-        first_s, step_s[size] = stopwatch.warm_up(size)
+    for index, size in enumerate(sizes):
+        # Trials have compiled these sizes before; one is compiled anew to know what that takes.
+        with compiled_anew() if options.compiled and index == 0 else nullcontext():
+            first_s, step_s[size] = stopwatch.warm_up(size)
         findings.compile_s.append(max(first_s - step_s[size], 0.0))
     while True:
         timings = {size: summarise(chunks[size]) for size in sizes if chunks[size]}

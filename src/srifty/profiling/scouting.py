@@ -44,14 +44,18 @@ def scout(
             if (number, size) not in done:
                 seen = _look(stopwatch, size, steps[size])
                 done[number, size] = seen
-                wanted = int(_LOOK_S / max(seen.forward_s + seen.backward_s, 1e-9))
-                steps[size] = min(max(wanted, LEAST_STEPS), MOST_STEPS)
+                steps[size] = steps_of_a_look(seen.forward_s + seen.backward_s)
                 journal.add_scouted(number, seen)
         now_s = host_s()
         if now_s - began_s + (now_s - pass_s) > seconds:
             break
     whole = [n for n in range(PASSES) if all((n, size) in done for size in sizes)]
     return tuple(tuple(done[number, size] for size in sizes) for number in whole)
+
+
+def steps_of_a_look(step_s: float) -> int:
+    """Returns how many steps of so long one pass runs."""
+    return min(max(int(_LOOK_S / max(step_s, 1e-9)), LEAST_STEPS), MOST_STEPS)
 
 
 def _affordable(stopwatch: Stopwatch, sizes: Sequence[int], seconds: float) -> bool:

@@ -51,7 +51,7 @@ def find_sizes(
     *,
     most: int | None,
     search_s: float,
-    isolated_s: float,
+    slow_start_s: float,
     reference: str | None,
     isolate: bool | None = None,
 ) -> SizeRange:
@@ -63,8 +63,8 @@ def find_sizes(
         settings: how a size is tried.
         journal: what was tried earlier, and where outcomes are kept.
         most: the user's cap; None: none.
-        search_s: for all trials in this process.
-        isolated_s: for all trials in processes of their own, most of which is their start-up.
+        search_s: seconds for all trials.
+        slow_start_s: the same where most of a trial is its start: a process, or compilation.
         reference: the factory's `MODULE:FACTORY`; trials in processes of their own need it.
         isolate: whether trials get processes of their own; None: on GPUs, where the factory is
             named.
@@ -93,7 +93,7 @@ def find_sizes(
         try_batch,
         bounds_of(workload, device, most, isolated=apart),
         least_steps=settings.total_steps,
-        seconds=isolated_s if apart else search_s,
+        seconds=slow_start_s if apart or settings.compiled else search_s,
     )
     if not limit.is_usable:
         raise InputError(f"no batch can be trained; {limit.reason}", reference or workload.name)
