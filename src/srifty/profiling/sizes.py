@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from srifty.core.profile import MaxBatchEvidence
 from srifty.errors import InputError
 from srifty.profiling.device import Device
 from srifty.profiling.isolated import IsolatedTrials
-from srifty.profiling.journal import Journal
+from srifty.profiling.journal import Journal, outcome_of
 from srifty.profiling.limit import BatchLimit, find_limit
-from srifty.profiling.outcome import Outcome, Verdict
+from srifty.profiling.outcome import Outcome
 from srifty.profiling.trial import InProcessTrials, TrialSettings, bounds_of
 from srifty.profiling.workload import Workload
 
@@ -80,7 +79,7 @@ def find_sizes(
         if apart and reference is not None
         else InProcessTrials(workload, device, settings)
     )
-    known = {outcome.batch: outcome for outcome in map(_outcome, journal.all("trial"))}
+    known = {outcome.batch: outcome for outcome in map(outcome_of, journal.all("trial"))}
 
     def try_batch(batch: int) -> Outcome:
         if batch in known:
@@ -112,8 +111,3 @@ def _range(limit: BatchLimit, notes: tuple[str, ...]) -> SizeRange:
         peak_memory_bytes={b: p for b, p in limit.peak_memory_bytes.items() if p > 0},
         notes=notes,
     )
-
-
-def _outcome(document: Mapping[str, Any]) -> Outcome:
-    parts: dict[str, Any] = {**document, "verdict": Verdict(document["verdict"])}
-    return Outcome(**parts)
