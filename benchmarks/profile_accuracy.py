@@ -169,7 +169,13 @@ def page(scores: Sequence[Score], clock: str, rounds: int, seconds: float) -> st
         sets = (", ".join(map(str, chosen)) for chosen in (one.probes, one.best_probes))
         lines.append(f"| {one.model} | {' | '.join(sets)} | {shown} |")
     over = max(float((one.placed - one.best).max()) for one in scores)
-    lines += ["", f"At worst {over:.1f} points above the best four (2 is the bar).", ""]
+    step = max(float((one.placed - one.best)[2]) for one in scores)
+    lines += [
+        "",
+        f"At worst {step:.1f} points above the best four for a step, {over:.1f} for forward or "
+        "backward alone (2 is the bar).",
+        "",
+    ]
     return "\n".join(lines)
 
 
