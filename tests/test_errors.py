@@ -10,6 +10,7 @@ from srifty.errors import (
     NotationError,
     ProbeFailed,
     Problem,
+    ProfileFailed,
     SriftyError,
 )
 
@@ -27,6 +28,7 @@ def test_every_error_has_one_base_and_stands_in_the_tree():
         ModelError,
         CloudRefused,
         ProbeFailed,
+        ProfileFailed,
     }
     for kind in kinds:
         assert issubclass(kind, SriftyError)

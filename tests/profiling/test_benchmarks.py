@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from benchmarks import profile_accuracy, profile_gpu
 from benchmarks.profile_models import FACTORIES
+
 from srifty.profiling.device import CpuDevice
 from srifty.profiling.steps import StepRunner
 

@@ -71,7 +71,7 @@ def test_probes_go_to_both_sides_of_a_jump():
     def jumps(batch):
         return (1.0 + 0.1 * batch) * (1.0 if batch < 24 else 1.6)
 
-    placed = place_probes(curve(sizes, jumps), 4, chords)
+    placed = place_probes([curve(sizes, jumps)], 4, chords)
     assert {16, 24} <= set(placed.batches)
     even = error(curve(sizes, jumps), geometric_probes(sizes, 4))
     assert error(curve(sizes, jumps), placed.batches) < 0.2 * even
@@ -84,20 +84,33 @@ def test_probes_go_to_both_sides_of_a_jump():
 def test_no_other_set_with_both_ends_comes_nearer(forward, backward):
     sizes = [1, 2, 3, 4, 6, 8, 12, 16, 24][: len(forward)]
     scouted = [Scouted(*row) for row in zip(sizes, forward, backward, strict=False)]
-    placed = place_probes(scouted, 4, chords)
+    placed = place_probes([scouted], 4, chords)
     least = min(
         error(scouted, (sizes[0], *inner, sizes[-1])) for inner in combinations(sizes[1:-1], 2)
     )
-    assert error(scouted, placed.batches) == pytest.approx(least, abs=1e-12)
-    assert placed.scouted_error == pytest.approx(least, abs=1e-12)
+    assert error(scouted, placed.batches) <= least + 0.0005 + 1e-12  # what counts as a tie
+    assert placed.scouted_error == pytest.approx(error(scouted, placed.batches), abs=1e-12)
 
 
 def test_many_probes_are_placed_one_after_the_other():
     sizes = tuple(range(1, 31))
-    placed = place_probes(curve(sizes, lambda b: 1.0 if b < 17 else 5.0), 8, chords)
+    placed = place_probes([curve(sizes, lambda b: 1.0 if b < 17 else 5.0)], 8, chords)
     assert len(placed.batches) == 8
     assert {16, 17} <= set(placed.batches)
     assert placed.scouted_error < 1e-9
+
+
+def test_a_disturbed_pass_moves_no_probe():
+    sizes = candidate_sizes(1, 64)
+
+    def jumps(batch):
+        return (1.0 + 0.1 * batch) * (1.0 if batch < 24 else 1.6)
+
+    quiet = curve(sizes, jumps)
+    disturbed = [Scouted(one.batch, 3 * one.forward_s, one.backward_s) for one in quiet]
+    disturbed[3:] = quiet[3:]
+    placed = place_probes([disturbed, quiet, quiet, quiet, quiet], 4, chords)
+    assert placed == place_probes([quiet] * 5, 4, chords)
 
 
 def test_the_model_that_reads_the_probes_places_them():
@@ -106,16 +119,16 @@ def test_the_model_that_reads_the_probes_places_them():
     def line(batch):
         return 0.01 + 0.002 * batch
 
-    assert place_probes(curve(sizes, line), 4, fit).scouted_error < 1e-6
+    assert place_probes([curve(sizes, line)], 4, fit).scouted_error < 1e-6
 
 
 def test_few_sizes_are_all_probed():
-    assert place_probes(curve((1, 2, 4), float), 4).batches == (1, 2, 4)
+    assert place_probes([curve((1, 2, 4), float)], 4).batches == (1, 2, 4)
 
 
 def test_too_few_probes_are_refused():
     with pytest.raises(InputError):
-        place_probes(curve((1, 2, 4), float), 1)
+        place_probes([curve((1, 2, 4), float)], 1)
     with pytest.raises(InputError):
         place_probes([], 4)
 

@@ -11,7 +11,8 @@ from torch.utils.checkpoint import checkpoint
 from srifty.compute.fit import fit_latency
 from srifty.errors import InputError
 from srifty.profiling.device import CpuDevice
-from srifty.profiling.profile import Options, profile
+from srifty.profiling.options import Options
+from srifty.profiling.profile import profile
 from srifty.profiling.state import fingerprint
 from srifty.profiling.testing import FakeAsyncDevice, queued_workload
 from srifty.profiling.workload import Workload
@@ -218,7 +219,16 @@ def test_a_journal_of_other_options_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["nonsense", "[]", '{"chunk": {"batch": 4}}', '{"scouted": {"batch": 4}}']
+    "line",
+    [
+        "nonsense",
+        "[]",
+        '{"chunk": {"batch": 4}}',
+        '{"scouted": {"batch": 4}}',
+        '{"trial": {"batch": 4, "verdict": "maybe"}}',
+        '{"chosen": [4]}',
+        '{"no such kind": 1}',
+    ],
 )
 def test_a_damaged_journal_is_refused_with_its_line(tmp_path, line):
     path = tmp_path / "p.journal"

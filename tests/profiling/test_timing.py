@@ -2,10 +2,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from srifty.profiling.profile import timing_notes
 from srifty.profiling.steps import StepRunner, StepTimes
 from srifty.profiling.testing import FakeAsyncDevice, queued_workload
 from srifty.profiling.timing import Chunk, Effort, Stopwatch, chunk_steps, is_enough, summarise
+from srifty.profiling.timing_notes import timing_notes
 
 
 class HostTimed(FakeAsyncDevice):

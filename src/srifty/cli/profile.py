@@ -81,7 +81,7 @@ def profile(
         typer.Option(
             min=1.0,
             max=86400.0,
-            help="Time for all of it, roughly; isolated trials get as much again.",
+            help="Time for all of it, roughly; isolated or compiled trials get as much again.",
         ),
     ] = 180.0,
     precision_percent: Annotated[
@@ -109,7 +109,7 @@ def profile(
     """
     # Only this command needs torch.
     from srifty.profiling.device import find_device
-    from srifty.profiling.profile import Options
+    from srifty.profiling.options import Options
     from srifty.profiling.profile import profile as measure
     from srifty.profiling.workload import load_factory
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 from srifty.errors import InputError
 from srifty.inputs import read_text
+from srifty.profiling.outcome import Outcome, Verdict
 from srifty.profiling.placement import Scouted
 from srifty.profiling.steps import StepTimes
 from srifty.profiling.timing import Chunk
@@ -62,19 +63,11 @@ class Journal:
 
     def scouted(self) -> list[tuple[int, Scouted]]:
         """Returns (pass, what was seen) of all scouting."""
-        return [
-            (value["pass"], Scouted(value["batch"], value["forward_s"], value["backward_s"]))
-            for value in self.all("scouted")
-        ]
+        return [_scouted(value) for value in self.all("scouted")]
 
     def chunks(self) -> list[Chunk]:
         """Returns all timed steps."""
-        return [
-            Chunk(
-                value["batch"], tuple(StepTimes(**one) for one in value["times"]), value["wall_s"]
-            )
-            for value in self.all("chunk")
-        ]
+        return [_chunk(value) for value in self.all("chunk")]
 
     def add_scouted(self, number: int, seen: Scouted) -> None:
         """Keeps what one pass of scouting saw of one size."""
@@ -133,15 +126,37 @@ def _check(entries: list[dict[str, Any]], path: Path) -> None:
     """Refuses entries that nobody but an editor can have written."""
     for number, entry in enumerate(entries, start=2):
         try:
-            if "chunk" in entry:
-                Chunk(
-                    **entry["chunk"] | {"times": [StepTimes(**t) for t in entry["chunk"]["times"]]}
-                )
-            if "scouted" in entry:
-                seen = dict(entry["scouted"])
-                int(seen.pop("pass"))
-                Scouted(**seen)
-        except (TypeError, KeyError, ValueError):
+            for kind, value in entry.items():
+                _KINDS[kind](value)
+        except (TypeError, KeyError, ValueError, AttributeError):
             raise InputError(
                 f"line {number} is no entry of a {_KIND}; --no-resume begins anew", str(path)
             ) from None
+
+
+def outcome_of(document: Mapping[str, Any]) -> Outcome:
+    """Returns what a trial gave, as an entry `trial` holds it."""
+    parts: dict[str, Any] = {**document, "verdict": Verdict(document["verdict"])}
+    return Outcome(**parts)
+
+
+def _scouted(document: Mapping[str, Any]) -> tuple[int, Scouted]:
+    seen = Scouted(document["batch"], document["forward_s"], document["backward_s"])
+    return int(document["pass"]), seen
+
+
+def _chunk(document: Mapping[str, Any]) -> Chunk:
+    times = tuple(StepTimes(**one) for one in document["times"])
+    return Chunk(document["batch"], times, document["wall_s"])
+
+
+def _chosen(document: Mapping[str, Any]) -> tuple[tuple[int, ...], str]:
+    return tuple(int(batch) for batch in document["batches"]), document["note"]
+
+
+_KINDS: dict[str, Callable[[Any], object]] = {
+    "trial": outcome_of,
+    "scouted": _scouted,
+    "chosen": _chosen,
+    "chunk": _chunk,
+}

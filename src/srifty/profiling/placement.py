@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,8 @@ MOST_CANDIDATES = 14
 _MOST_SETS = 400
 # Sets whose mean distances differ by less are told apart by chance: the most even one is taken.
 _TIE = 0.0005
+# So many of the nearest sets are compared once more.
+_SHORT_LIST = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,45 +92,46 @@ def chords(batches: Sequence[int], latencies_s: Sequence[float]) -> Predict:
 
 
 def place_probes(
-    scouted: Sequence[Scouted], count: int = DEFAULT_PROBES, fit: Fit = chords
+    passes: Sequence[Sequence[Scouted]], count: int = DEFAULT_PROBES, fit: Fit = chords
 ) -> Placement:
     """Returns the `count` sizes whose curves come nearest to all scouted latencies.
 
     Smallest and largest are always among them: nothing is extrapolated. Nearest by the mean
-    relative distance at the other sizes, of forward, backward and their sum alike; of
-    sets that come about as near, the one without wide gaps.
+    relative distance at the other sizes, of forward, backward and their sum alike. The nearest sets
+    are compared once more with each pass left out of what is fitted, so that none is taken for the
+    sake of a disturbed pass; of sets that come about as near, the one without wide gaps.
 
     Args:
-        scouted: by ascending batch.
-        count: how many, at least 2.
+        passes: what each pass over the same sizes saw, by ascending batch.
+        count: how many sizes, at least 2.
         fit: the model that will read the probes.
 
     Raises:
         InputError: fewer than 2 are asked for, or nothing was scouted.
     """
-    if count < 2 or not scouted:
-        raise InputError(f"cannot place {count} probes among {len(scouted)} batch sizes")
-    last = len(scouted) - 1
+    if count < 2 or not passes or not passes[0]:
+        raise InputError(f"cannot place {count} probes among batch sizes that were not scouted")
+    batches = [one.batch for one in passes[0]]
+    last = len(batches) - 1
     if last + 1 <= count:
-        return Placement(tuple(one.batch for one in scouted), 0.0)
+        return Placement(tuple(batches), 0.0)
+    seen = np.array([[(one.forward_s, one.backward_s) for one in each] for each in passes])
+    whole = _undisturbed(seen)
     inner = range(1, last)
-    sets = math.comb(len(inner), count - 2)
-    if sets <= _MOST_SETS:
-        choices = [(0, *chosen, last) for chosen in itertools.combinations(inner, count - 2)]
-        distances = {chosen: _distance(scouted, chosen, fit) for chosen in choices}
-        tied = min(distances.values()) + 3 * _TIE
-        best = min(
-            (chosen for chosen in choices if distances[chosen] <= tied),
-            key=lambda chosen: _widest_gap(scouted, chosen),
-        )
+
+    def near(chosen: tuple[int, ...]) -> float:
+        return _distance(batches, whole, whole, chosen, fit)
+
+    if math.comb(len(inner), count - 2) <= _MOST_SETS:
+        sets = [(0, *chosen, last) for chosen in itertools.combinations(inner, count - 2)]
+        distances = {chosen: near(chosen) for chosen in sets}
+        best = _steadiest(batches, seen, distances, fit)
     else:
         best = (0, last)
         while len(best) < count:
             wider = [tuple(sorted((*best, index))) for index in inner if index not in best]
-            best = min(wider, key=lambda chosen: _distance(scouted, chosen, fit))
-    return Placement(
-        tuple(scouted[index].batch for index in best), _distance(scouted, best, fit) / 3
-    )
+            best = min(wider, key=near)
+    return Placement(tuple(batches[index] for index in best), near(best))
 
 
 def geometric_probes(sizes: Sequence[int], count: int = DEFAULT_PROBES) -> tuple[int, ...]:
@@ -143,9 +146,34 @@ def geometric_probes(sizes: Sequence[int], count: int = DEFAULT_PROBES) -> tuple
     return tuple(sorted(chosen))
 
 
-def _widest_gap(scouted: Sequence[Scouted], chosen: Sequence[int]) -> float:
-    batches = [scouted[index].batch for index in chosen]
-    return max(after / before for before, after in itertools.pairwise(batches))
+def _steadiest(
+    batches: Sequence[int], seen: Floats, distances: Mapping[tuple[int, ...], float], fit: Fit
+) -> tuple[int, ...]:
+    """Returns of the nearest sets the one that stays nearest whichever pass is left out."""
+    nearest = sorted(distances, key=lambda chosen: distances[chosen])[:_SHORT_LIST]
+    if len(seen) > 2:
+        whole = _undisturbed(seen)
+        fewer = [_undisturbed(np.delete(seen, each, axis=0)) for each in range(len(seen))]
+        distances = {
+            chosen: float(np.mean([_distance(batches, f, whole, chosen, fit) for f in fewer]))
+            for chosen in nearest
+        }
+    tied = min(distances[chosen] for chosen in nearest) + _TIE
+    return min(
+        (chosen for chosen in nearest if distances[chosen] <= tied),
+        key=lambda chosen: max(
+            batches[after] / batches[before] for before, after in itertools.pairwise(chosen)
+        ),
+    )
+
+
+def _undisturbed(seen: Floats) -> Floats:
+    """Returns the lower quartile over the passes: disturbances only ever add time.
+
+    Args:
+        seen: (passes, sizes, 2) seconds of forward and backward.
+    """
+    return np.asarray(np.percentile(seen, 25, axis=0))
 
 
 def _half_octaves(least: int, most: int) -> list[int]:
@@ -154,16 +182,23 @@ def _half_octaves(least: int, most: int) -> list[int]:
     return sorted(size for size in sizes if least < size < most)
 
 
-def _distance(scouted: Sequence[Scouted], chosen: Sequence[int], fit: Fit) -> float:
-    """Returns the sum over forward, backward and both of the mean relative distance."""
-    batches = np.array([one.batch for one in scouted], dtype=np.float64)
-    forward_s = np.array([one.forward_s for one in scouted])
-    backward_s = np.array([one.backward_s for one in scouted])
-    others = np.ones(len(scouted), dtype=bool)
-    others[list(chosen)] = False
-    probed = [scouted[index].batch for index in chosen]
+def _distance(
+    batches: Sequence[int], shown: Floats, truth: Floats, chosen: Sequence[int], fit: Fit
+) -> float:
+    """Returns the mean relative distance over forward, backward and their sum.
+
+    Args:
+        batches: the sizes.
+        shown: (sizes, 2) seconds of forward and backward that are fitted, at the chosen sizes.
+        truth: the same that the curves are compared with, at the others.
+        chosen: positions of the probes.
+        fit: the model.
+    """
+    probes = list(chosen)
+    others = np.setdiff1d(np.arange(len(batches)), probes)
+    where = np.array(batches, dtype=np.float64)[others]
     total = 0.0
-    for latency_s in (forward_s, backward_s, forward_s + backward_s):
-        predicted = fit(probed, latency_s[list(chosen)].tolist())(batches[others])
-        total += float(np.mean(np.abs(predicted / latency_s[others] - 1)))
-    return total
+    for weights in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)):
+        fitted = fit([batches[index] for index in probes], (shown @ weights)[probes].tolist())
+        total += float(np.mean(np.abs(fitted(where) / (truth @ weights)[others] - 1)))
+    return total / 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +19,8 @@ from srifty.profiling.device import Device, find_device, move_to
 from srifty.profiling.gradients import measure_gradients, measure_overhead
 from srifty.profiling.input_rate import measure_input_rate
 from srifty.profiling.journal import Journal
+from srifty.profiling.options import Options
 from srifty.profiling.placement import (
-    DEFAULT_PROBES,
     Fit,
     candidate_sizes,
     chords,
@@ -29,9 +30,8 @@ from srifty.profiling.placement import (
 from srifty.profiling.scouting import MOST_STEPS, PASSES, scout
 from srifty.profiling.sizes import SizeRange, find_sizes
 from srifty.profiling.state import snapshot
-from srifty.profiling.steps import MOST_COMPILED, PRECISIONS, Precision, StepRunner
+from srifty.profiling.steps import StepRunner, compiled_anew
 from srifty.profiling.timing import (
-    MOST_MISSING,
     BatchTiming,
     Chunk,
     Effort,
@@ -40,58 +40,16 @@ from srifty.profiling.timing import (
     is_enough,
     summarise,
 )
+from srifty.profiling.timing_notes import timing_notes
 from srifty.profiling.trial import TrialSettings
 from srifty.profiling.workload import Workload
 
 # How the time is shared out: the search for the largest batch, scouting; timing gets the rest.
 _SEARCH_SHARE, _SCOUT_SHARE = 0.35, 0.2
 _LEAST_ROUNDS = 3
-_DRIFT = 0.1
 _INPUT_SECONDS = 5.0
 # From this batch on, ready times as fractions of the backward pass hold for other batches too.
 _STEADY_READY = 16
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to profile.
-
-    Attributes:
-        batch_sizes: to time; empty: they are chosen.
-        max_batch: no larger one is run; None: until memory or time is out.
-        probes: how many sizes are timed where they are chosen.
-        precision: of the passes.
-        compiled: whether the model goes through `torch.compile`.
-        accumulation: passes before each optimizer step.
-        isolate: whether every size is tried in a process of its own; None: on GPUs.
-        gpu: the name that plans know the device by; None: the device's own.
-        seconds: for all of it; the least number of steps is taken whatever it takes, and where
-            every size is tried in a process of its own, the search alone gets so long again.
-        error: standard error of the median step time that is good enough, as a fraction.
-    """
-
-    batch_sizes: tuple[int, ...] = ()
-    max_batch: int | None = None
-    probes: int = DEFAULT_PROBES
-    precision: Precision = "fp32"
-    compiled: bool = False
-    accumulation: int = 1
-    isolate: bool | None = None
-    gpu: str | None = None
-    seconds: float = 180.0
-    error: float = 0.02
-
-    def __post_init__(self) -> None:
-        if any(size < 1 for size in self.batch_sizes):
-            raise InputError(f"batch sizes must be 1 or more, not {list(self.batch_sizes)}")
-        if self.probes < 2:
-            raise InputError(f"at least 2 batch sizes must be timed, not {self.probes}")
-        if self.compiled and max(self.probes, len(self.batch_sizes)) > MOST_COMPILED:
-            raise InputError(f"at most {MOST_COMPILED} batch sizes can be timed compiled")
-        if self.precision not in PRECISIONS:
-            raise InputError(f"precision must be {', '.join(PRECISIONS)}, not {self.precision!r}")
-        if not (self.seconds > 0 and 0 < self.error < 1):
-            raise InputError("seconds must be above 0, and the error a fraction between 0 and 1")
 
 
 @dataclass
@@ -163,7 +121,7 @@ def _measure(
         journal,
         most=options.max_batch or max(options.batch_sizes, default=None),
         search_s=_SEARCH_SHARE * options.seconds,
-        isolated_s=options.seconds,
+        slow_start_s=options.seconds,
         reference=reference,
         isolate=options.isolate,
     )
@@ -193,7 +151,8 @@ def _choose(
         outside = [b for b in options.batch_sizes if not sizes.min_batch <= b <= sizes.max_batch]
         if outside:
             raise InputError(
-                f"{outside[0]} does not fit: batches of {sizes.min_batch} to {sizes.max_batch} do",
+                f"{outside[0]} does not fit, or was not tried: batches of {sizes.min_batch} to "
+                f"{sizes.max_batch} fit. {sizes.notes[0]}",
                 "--batch-sizes",
             )
         return tuple(sorted(set(options.batch_sizes)))
@@ -242,8 +201,10 @@ def _time(
         chunks.setdefault(chunk.batch, []).append(chunk)
     began_s = device.host_s()
     step_s: dict[int, float] = {}
-    for size in sizes:
-        first_s, step_s[size] = stopwatch.warm_up(size)
+    for index, size in enumerate(sizes):
+        # Trials have compiled these sizes before; one is compiled anew to know what that takes.
+        with compiled_anew() if options.compiled and index == 0 else nullcontext():
+            first_s, step_s[size] = stopwatch.warm_up(size)
         findings.compile_s.append(max(first_s - step_s[size], 0.0))
     while True:
         timings = {size: summarise(chunks[size]) for size in sizes if chunks[size]}
@@ -340,40 +301,6 @@ def _profile(
             *_input_notes(workload),
         ),
     )
-
-
-def timing_notes(timings: Sequence[BatchTiming], error: float) -> tuple[str, ...]:
-    """Returns what a user should know of the timings. Pure.
-
-    Args:
-        timings: of all sizes.
-        error: the standard error that was asked for, as a fraction.
-    """
-    notes: list[str] = []
-    for timing in timings:
-        where = f"Batch {timing.batch}"
-        if abs(timing.missing) > MOST_MISSING:
-            notes.append(
-                f"{where}: forward, backward and optimizer together differ from the wall time of "
-                f"the loop by {timing.missing:+.0%}: time is spent outside of them."
-            )
-        if timing.error > error:
-            notes.append(
-                f"{where}: the median of {timing.steps} steps is known to {timing.error:.1%} only "
-                f"({error:.1%} was asked for); give it more seconds, or a quiet machine."
-            )
-        if timing.disturbed > 0.01:
-            notes.append(
-                f"{where}: {timing.disturbed:.0%} of the steps took over twice the median."
-            )
-    drifts = [timing.drift for timing in timings]
-    # All sizes were timed in turn: what touches them all is the machine's, not the model's.
-    if drifts and (min(drifts) > _DRIFT or max(drifts) < -_DRIFT):
-        notes.append(
-            f"Steps of all sizes took {min(drifts, key=abs):+.0%} longer in the end than in the "
-            "beginning: the machine drifts (throttling, or other work)."
-        )
-    return tuple(notes)
 
 
 def _input_notes(workload: Workload) -> tuple[str, ...]:

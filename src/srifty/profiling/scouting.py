@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-import numpy as np
-
 from srifty.profiling.journal import Journal
 from srifty.profiling.placement import Scouted
 from srifty.profiling.timing import Stopwatch
@@ -24,8 +22,8 @@ def scout(
     *,
     seconds: float = float("inf"),
     journal: Journal | None = None,
-) -> tuple[Scouted, ...]:
-    """Returns what a few steps at every size took; nothing where even one pass would take too long.
+) -> tuple[tuple[Scouted, ...], ...]:
+    """Returns what each pass over the sizes saw; no pass where even one would take too long.
 
     Args:
         stopwatch: runs the steps.
@@ -46,13 +44,18 @@ def scout(
             if (number, size) not in done:
                 seen = _look(stopwatch, size, steps[size])
                 done[number, size] = seen
-                wanted = int(_LOOK_S / max(seen.forward_s + seen.backward_s, 1e-9))
-                steps[size] = min(max(wanted, LEAST_STEPS), MOST_STEPS)
+                steps[size] = steps_of_a_look(seen.forward_s + seen.backward_s)
                 journal.add_scouted(number, seen)
         now_s = host_s()
         if now_s - began_s + (now_s - pass_s) > seconds:
             break
-    return tuple(_undisturbed(size, done) for size in sizes)
+    whole = [n for n in range(PASSES) if all((n, size) in done for size in sizes)]
+    return tuple(tuple(done[number, size] for size in sizes) for number in whole)
+
+
+def steps_of_a_look(step_s: float) -> int:
+    """Returns how many steps of so long one pass runs."""
+    return min(max(int(_LOOK_S / max(step_s, 1e-9)), LEAST_STEPS), MOST_STEPS)
 
 
 def _affordable(stopwatch: Stopwatch, sizes: Sequence[int], seconds: float) -> bool:
@@ -65,14 +68,4 @@ def _look(stopwatch: Stopwatch, size: int, steps: int) -> Scouted:
     times = stopwatch.chunk(size, steps).times
     return Scouted(
         size, median(one.forward_s for one in times), median(one.backward_s for one in times)
-    )
-
-
-def _undisturbed(size: int, done: dict[tuple[int, int], Scouted]) -> Scouted:
-    """Returns the lower quartile over the passes: disturbances only ever add time."""
-    seen = [one for (_, batch), one in done.items() if batch == size]
-    return Scouted(
-        size,
-        float(np.percentile([one.forward_s for one in seen], 25)),
-        float(np.percentile([one.backward_s for one in seen], 25)),
     )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from srifty.core.profile import MaxBatchEvidence
 from srifty.errors import InputError
 from srifty.profiling.device import Device
 from srifty.profiling.isolated import IsolatedTrials
-from srifty.profiling.journal import Journal
+from srifty.profiling.journal import Journal, outcome_of
 from srifty.profiling.limit import BatchLimit, find_limit
-from srifty.profiling.outcome import Outcome, Verdict
+from srifty.profiling.outcome import Outcome
 from srifty.profiling.trial import InProcessTrials, TrialSettings, bounds_of
 from srifty.profiling.workload import Workload
 
@@ -51,7 +50,7 @@ def find_sizes(
     *,
     most: int | None,
     search_s: float,
-    isolated_s: float,
+    slow_start_s: float,
     reference: str | None,
     isolate: bool | None = None,
 ) -> SizeRange:
@@ -63,8 +62,8 @@ def find_sizes(
         settings: how a size is tried.
         journal: what was tried earlier, and where outcomes are kept.
         most: the user's cap; None: none.
-        search_s: for all trials in this process.
-        isolated_s: for all trials in processes of their own, most of which is their start-up.
+        search_s: seconds for all trials.
+        slow_start_s: the same where most of a trial is its start: a process, or compilation.
         reference: the factory's `MODULE:FACTORY`; trials in processes of their own need it.
         isolate: whether trials get processes of their own; None: on GPUs, where the factory is
             named.
@@ -80,7 +79,7 @@ def find_sizes(
         if apart and reference is not None
         else InProcessTrials(workload, device, settings)
     )
-    known = {outcome.batch: outcome for outcome in map(_outcome, journal.all("trial"))}
+    known = {outcome.batch: outcome for outcome in map(outcome_of, journal.all("trial"))}
 
     def try_batch(batch: int) -> Outcome:
         if batch in known:
@@ -93,7 +92,7 @@ def find_sizes(
         try_batch,
         bounds_of(workload, device, most, isolated=apart),
         least_steps=settings.total_steps,
-        seconds=isolated_s if apart else search_s,
+        seconds=slow_start_s if apart or settings.compiled else search_s,
     )
     if not limit.is_usable:
         raise InputError(f"no batch can be trained; {limit.reason}", reference or workload.name)
@@ -112,8 +111,3 @@ def _range(limit: BatchLimit, notes: tuple[str, ...]) -> SizeRange:
         peak_memory_bytes={b: p for b, p in limit.peak_memory_bytes.items() if p > 0},
         notes=notes,
     )
-
-
-def _outcome(document: Mapping[str, Any]) -> Outcome:
-    parts: dict[str, Any] = {**document, "verdict": Verdict(document["verdict"])}
-    return Outcome(**parts)

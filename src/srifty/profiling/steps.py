@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -129,6 +133,19 @@ class StepRunner:
                 self.workload.name,
             )
         return loss / self.accumulation if self.accumulation > 1 else loss
+
+
+@contextmanager
+def compiled_anew() -> Generator[None]:
+    """Lets nothing that was compiled earlier be taken from torch's cache on the disk."""
+    try:
+        settings: Any = importlib.import_module("torch.compiler.config")
+    except ImportError:  # torch before 2.7: what compilation takes may be told too low
+        yield
+        return
+    with warnings.catch_warnings(), settings.patch(force_disable_caches=True):
+        warnings.filterwarnings("ignore", message=".*force disabled by.*")
+        yield
 
 
 def _compiled(model: Module) -> Module:

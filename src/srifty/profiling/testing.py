@@ -89,8 +89,8 @@ class QueuedLayer(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         fixed_s, per_sample_s = self._forward_s
         self._device.work(fixed_s + per_sample_s * len(x))
-        output: Any = _Queued.apply(self.linear(x), self._device, self._backward_s)
-        return output  # pyright: ignore[reportUnknownVariableType] - torch is unknown to it
+        queued: Any = _Queued
+        return queued.apply(self.linear(x), self._device, self._backward_s)
 
 
 class QueuedSgd(torch.optim.SGD):
@@ -103,7 +103,8 @@ class QueuedSgd(torch.optim.SGD):
 
     def step(self, closure: Any = None) -> Any:
         self._device.work(self._step_s)
-        return super().step(closure)
+        plain: Any = super()
+        return plain.step(closure)
 
 
 def queued_workload(
