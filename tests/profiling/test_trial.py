@@ -167,7 +167,7 @@ def test_the_hosts_memory_ends_the_search_before_the_host_does(monkeypatch):
     monkeypatch.setattr(trial, "allowed_bytes", lambda *, afresh=False: most)
     workload = mlp(make_batch=lambda size: torch.ones(size, 65_536, 4))
     limit = limit_of(workload)
-    assert 8 <= limit.raw_max <= 200
+    assert 2 <= limit.raw_max <= 200  # what else the process holds decides how many
     assert max(limit.peak_memory_bytes.values()) <= most
     assert max(outcome.host_peak_bytes for outcome in limit.outcomes if outcome.steps) <= most
     assert limit.safe_max <= limit.raw_max

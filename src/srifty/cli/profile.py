@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from srifty.core.profile import WorkloadProfile
     from srifty.profiling.device import Device
     from srifty.profiling.placement import Predict
+    from srifty.profiling.workload import Workload
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
 
@@ -91,6 +92,14 @@ def profile(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="PROFILE.json", help="Write the file.")
     ] = None,
+    estimates: Annotated[
+        str | None,
+        typer.Option(
+            "--estimate-for",
+            metavar="T4,V100,...",
+            help="Write estimated profiles of GPUs that are not at hand, too; on a CPU only these.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE.svg", help="Draw latency and throughput over the batch size."),
@@ -115,8 +124,16 @@ def profile(
 
     for path in (output, plot):
         _require_folder(path)
+    names = _gpu_names(estimates)
+    if names and output is None and not as_json:
+        raise InputError(
+            "needs -o PROFILE.json: the estimates are written beside it", "--estimate-for"
+        )
     make = load_factory(factory)
     place = find_device(device)
+    if names and place.kind == "cpu":
+        _estimate(make(), names, None, precision.value, output, as_json=as_json)
+        return
     options = Options(
         batch_sizes=_sizes(batch_sizes),
         max_batch=max_batch,
@@ -149,7 +166,59 @@ def profile(
         kept = "" if journal is None else "; what was measured is kept, run again to go on"
         typer.echo(f"error: stopped by Ctrl-C{kept}.", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    _finish(found, output, plot, as_json=as_json)
+    _finish(found, output, plot, as_json=as_json and not names)
+    if names:
+        _estimate(make(), names, found, precision.value, output, as_json=as_json)
+
+
+def _estimate(
+    workload: Workload,
+    names: Sequence[str],
+    measured: WorkloadProfile | None,
+    precision: str,
+    output: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Writes one estimated profile per GPU beside the output: `PROFILE.T4.json`."""
+    from srifty.cli._estimate import estimate_for  # imports torch
+
+    with SearchProgress("Counting under fake tensors", redraws=False) as progress:
+        found = estimate_for(
+            workload, names, measured, precision=precision, on_batch=lambda size: progress(0, size)
+        )
+    if output is not None:
+        for one in found:
+            beside = output.with_name(f"{output.stem}.{one.gpu}{output.suffix}")
+            write_profile(one, beside)
+            typer.echo(f"{one.gpu}: {_width(one)}, in {beside}", err=True)
+    if as_json:
+        typer.echo(dump({"profiles": [profile_document(one) for one in found]}))
+
+
+def _width(profile: WorkloadProfile) -> str:
+    if not profile.estimated:
+        return "measured"
+    interval = profile.interval_fraction
+    return "estimated" if interval is None else f"estimated, ±{interval:.0%}"
+
+
+def _gpu_names(text: str | None) -> tuple[str, ...]:
+    """Returns the GPUs to estimate for.
+
+    Raises:
+        InputError: a name that no catalog knows.
+    """
+    names = tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
+    known = builtin_gpus()
+    unknown = [name for name in names if name not in known]
+    if unknown or (text is not None and not names):
+        raise InputError(
+            f"takes GPUs between commas, of {', '.join(sorted(known))}; not "
+            f"{', '.join(unknown) or 'nothing'}",
+            "--estimate-for",
+        )
+    return names
 
 
 def _finish(
