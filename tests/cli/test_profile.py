@@ -45,13 +45,13 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_profile_is_written_and_a_plan_made_with_it(folder):
-    outcome = srifty("profile", "their_model:make", *QUICK, "--gpu", "T4", "-o", "toy.json")
+    outcome = srifty("profile", "their_model:make", *QUICK, "--gpu", "lab", "-o", "toy.json")
     assert outcome.code == 0, outcome.err
-    assert "toy on T4, fp32" in outcome.out
+    assert "toy on lab, fp32" in outcome.out
     assert "written to toy.json" in outcome.err
     profile = read_profile(folder / "toy.json")
-    assert (profile.gpu, profile.max_batch) == ("T4", 4)
-    text = (folder / "toy.json").read_text()
+    assert (profile.gpu, profile.max_batch) == ("lab", 4)
+    text = (folder / "toy.json").read_text().replace('"lab"', '"T4"')  # as if measured there
     planned = srifty("plan", write_job(folder, profile=text), "--set", "global_batch=8")
     assert planned.code == 0, planned.err
     assert "g4dn.xlarge" in planned.out
@@ -64,7 +64,7 @@ def test_json_is_the_profile_and_nothing_else(folder):
     document = json.loads(outcome.out)
     assert document["format"] == "srifty-profile/1"
     assert [latency["batch"] for latency in document["latencies"]] == [2, 4]
-    assert "name the GPU with --gpu" in outcome.err
+    assert "--estimate-for T4 estimates GPUs" in outcome.err
     (folder / "p.json").write_text(outcome.out)
     assert read_profile(folder / "p.json").workload == "toy"
 
@@ -115,3 +115,10 @@ def test_what_is_wrong_is_said(arguments, words):
     assert outcome.code == 2
     assert words in outcome.err
     assert outcome.out == ""
+
+
+def test_a_cpu_never_poses_as_a_gpu_of_the_catalog(folder):
+    outcome = srifty("profile", "their_model:make", *QUICK, "--gpu", "T4", "-o", "toy.json")
+    assert outcome.code == 2
+    assert "would pose as a T4; --estimate-for T4" in outcome.err
+    assert not (folder / "toy.json").exists()

@@ -93,8 +93,9 @@ def main() -> None:
     try:
         get_command(app)(prog_name="srifty")
     except SystemExit as ended:
-        # typer turns Ctrl-C into this code without a word.
-        if ended.code == EXIT_INTERRUPTED:
+        # typer turns Ctrl-C into this code without a word; a command that said something itself
+        # ends without a cause.
+        if ended.code == EXIT_INTERRUPTED and _by_typer(ended):
             typer.echo("stopped", err=True)
         raise
     except InputError as error:
@@ -117,6 +118,12 @@ def main() -> None:
             err=True,
         )
         sys.exit(EXIT_FAULT)
+
+
+def _by_typer(ended: SystemExit) -> bool:
+    """Whether a Ctrl-C reached typer, rather than a command that caught it."""
+    before = ended.__context__
+    return before is not None and isinstance(before.__cause__, KeyboardInterrupt)
 
 
 if __name__ == "__main__":

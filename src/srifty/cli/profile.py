@@ -131,7 +131,18 @@ def profile(
         )
     make = load_factory(factory)
     place = find_device(device)
+    if place.kind == "cpu" and gpu in builtin_gpus():
+        raise InputError(
+            f"this machine's CPU would pose as a {gpu}; --estimate-for {gpu} estimates it", "--gpu"
+        )
     if names and place.kind == "cpu":
+        given = {"--batch-sizes": batch_sizes, "--max-batch": max_batch, "--plot": plot}
+        idle = [option for option, value in given.items() if value is not None]
+        if idle:
+            raise InputError(
+                f"on a CPU nothing is measured for it; leave out {' and '.join(idle)}",
+                "--estimate-for",
+            )
         _estimate(make(), names, None, precision.value, output, as_json=as_json)
         return
     options = Options(
@@ -191,7 +202,10 @@ def _estimate(
         for one in found:
             beside = output.with_name(f"{output.stem}.{one.gpu}{output.suffix}")
             write_profile(one, beside)
-            typer.echo(f"{one.gpu}: {_width(one)}, in {beside}", err=True)
+            words = _width(one)
+            if one.precision != precision:
+                words += f", {one.precision} instead of {precision}"
+            typer.echo(f"{one.gpu}: {words}, in {beside}", err=True)
     if as_json:
         typer.echo(dump({"profiles": [profile_document(one) for one in found]}))
 
@@ -232,7 +246,10 @@ def _finish(
         typer.echo(dump(profile_document(found)))
     else:
         show_profile(console_for_results(), found)
-    if found.gpu not in builtin_gpus():
+    if found.gpu.startswith("CPU"):
+        note = "measured on a CPU, which no plan uses; --estimate-for T4 estimates GPUs"
+        typer.echo(f"note: {note}.", err=True)
+    elif found.gpu not in builtin_gpus():
         typer.echo(
             f"note: no VM shape has a {found.gpu!r}; name the GPU with --gpu to plan with it.",
             err=True,

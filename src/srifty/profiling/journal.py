@@ -101,14 +101,22 @@ class Journal:
             return []
         if entries[0].get("settings") != self._settings:
             raise InputError(
-                "belongs to a profile of another model, device or other options; --no-resume "
-                "begins anew, or choose another output",
+                f"belongs to another profile ({self._differences(entries[0].get('settings'))} "
+                "differ); --no-resume begins anew, or choose another output",
                 str(path),
             )
         _check(entries[1:], path)
         if half:
             self._write(entries, mode="w")
         return entries[1:]
+
+    def _differences(self, kept: Any) -> str:
+        """Returns what differs between the settings of the file and those at hand."""
+        if not isinstance(kept, dict):
+            return "all settings"
+        other = cast("dict[str, Any]", kept)
+        names = sorted({*other, *self._settings})
+        return ", ".join(n for n in names if other.get(n) != self._settings.get(n))
 
     def _write(self, entries: list[dict[str, Any]], mode: str) -> None:
         if self._path is None:

@@ -42,7 +42,7 @@ from srifty.profiling.timing import (
 )
 from srifty.profiling.timing_notes import timing_notes
 from srifty.profiling.trial import TrialSettings
-from srifty.profiling.workload import Workload
+from srifty.profiling.workload import Workload, tensors_of
 
 # How the time is shared out: the search for the largest batch, scouting; timing gets the rest.
 _SEARCH_SHARE, _SCOUT_SHARE = 0.35, 0.2
@@ -319,6 +319,13 @@ def _software(device: Device) -> dict[str, str]:
     return found
 
 
+def _batch_shapes(workload: Workload) -> list[str]:
+    """Returns shape and type of what a batch of two holds: other data are another workload."""
+    with torch.random.fork_rng(), blamed_on(workload.name, "making a batch of 2"):
+        torch.manual_seed(0)  # random lengths come out alike each time
+        return [f"{list(t.shape)} {t.dtype}" for t in tensors_of(workload.make_batch(2))]
+
+
 def _settings(workload: Workload, device: Device, options: Options) -> dict[str, Any]:
     """Returns what measurements must have in common to stand in one profile."""
     chosen = asdict(options) | {"batch_sizes": list(options.batch_sizes)}
@@ -327,6 +334,7 @@ def _settings(workload: Workload, device: Device, options: Options) -> dict[str,
     return {
         "workload": workload.name,
         "parameters": [list(p.shape) for p in workload.model.parameters()],
+        "batch": _batch_shapes(workload),
         "device": device.name,
         "torch": str(torch.__version__),
         "threads": torch.get_num_threads(),

@@ -11,7 +11,7 @@ from srifty.profiling.device import Device
 from srifty.profiling.isolated import IsolatedTrials
 from srifty.profiling.journal import Journal, outcome_of
 from srifty.profiling.limit import BatchLimit, find_limit
-from srifty.profiling.outcome import Outcome
+from srifty.profiling.outcome import Outcome, Verdict
 from srifty.profiling.trial import InProcessTrials, TrialSettings, bounds_of
 from srifty.profiling.workload import Workload
 
@@ -80,6 +80,8 @@ def find_sizes(
         else InProcessTrials(workload, device, settings)
     )
     known = {outcome.batch: outcome for outcome in map(outcome_of, journal.all("trial"))}
+    # An error may be mended by now.
+    known = {b: o for b, o in known.items() if o.verdict is not Verdict.OTHER_ERROR}
 
     def try_batch(batch: int) -> Outcome:
         if batch in known:
