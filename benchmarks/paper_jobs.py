@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srifty.allreduce import AlphaBetaModel, builtin_samples
-from srifty.catalog import resolve
+from srifty.allreduce.learned import LearnedModel
+from srifty.allreduce.loading import blend_of, builtin_source
+from srifty.catalog import builtin_instance_types, resolve
 from srifty.compute.latency import LatencyModel
 from srifty.core.job import Job, Limits, Objective, Overheads
 from srifty.core.offers import Market, Offer
@@ -101,4 +102,9 @@ def prepare(case: PaperCase) -> Prepared:
         gpu: BatchRange(model.min_batch, model.knee_batch, model.max_batch)
         for gpu, model in models.items()
     }
-    return Prepared(job, offers, Simulator(models, AlphaBetaModel().fit(builtin_samples())), ranges)
+    return Prepared(
+        job,
+        offers,
+        Simulator(models, LearnedModel(blend_of(builtin_source(), builtin_instance_types()))),
+        ranges,
+    )

@@ -23,8 +23,9 @@ import numpy as np
 from tests.simulator.reference import reference_iteration_s
 
 from benchmarks.paper_jobs import PAPER_CASES, prepare
-from srifty.allreduce import AlphaBetaModel, builtin_samples
-from srifty.catalog import resolve
+from srifty.allreduce.learned import LearnedModel
+from srifty.allreduce.loading import blend_of, builtin_source
+from srifty.catalog import builtin_instance_types, resolve
 from srifty.compute.latency import LatencyModel
 from srifty.core.job import GradientSync, Job, Sharing, SyncMode
 from srifty.core.notation import format_config
@@ -48,7 +49,7 @@ def random_table(rows: int, seed: int) -> tuple[ConfigTable, Simulator, Job]:
     profiles = builtin_profiles("resnet50")
     simulator = Simulator(
         {profile.gpu: LatencyModel.fit(profile) for profile in profiles},
-        AlphaBetaModel().fit(builtin_samples()),
+        LearnedModel(blend_of(builtin_source(), builtin_instance_types())),
     )
     rng = np.random.default_rng(seed)
     offer = np.tile(np.arange(3), (rows, 1))

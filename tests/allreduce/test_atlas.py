@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from srifty.allreduce.atlas import Atlas, Origin, family
+from srifty.allreduce.atlas import Atlas, Origin
 from srifty.allreduce.table import SampleTable
 from srifty.core.allreduce import Collective, CurveKey
+from srifty.core.hardware import family_of
 from tests.builders import make_type
 
 from .worlds import sweep
@@ -93,4 +94,4 @@ def test_the_spread_between_allocations_is_measured_where_there_are_three():
     ],
 )
 def test_families(name, expected):
-    assert family(name) == expected
+    assert family_of(name) == expected

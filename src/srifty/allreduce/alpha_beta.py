@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srifty.allreduce.base import Uncertainty
-from srifty.allreduce.table import learnable
+from srifty.allreduce.table import bus_bytes_of, learnable
 from srifty.core.allreduce import AllreduceSample
 from srifty.core.hardware import InstanceType
 from srifty.units import format_bandwidth, gbit_to_bytes_per_s
@@ -29,7 +29,6 @@ from srifty.units import format_bandwidth, gbit_to_bytes_per_s
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_EFA = "efa"
 # Repeats of one configuration on public clouds differ by about 10 % at 1 MiB and above (GCP V100
 # VMs, public nccl-tests logs).
 _ALLOCATION_FRACTION = 0.10
@@ -91,7 +90,7 @@ _PCIE = LinkParameters(15e-6, 0.0, 5e-6, 8e9, 8e9, False, 0.3, "PCIe, assumed")
 _NVLINK = replace(_PCIE, beta_inside=60e9, basis="NVLink, assumed")
 # Between VMs that nothing similar covers: TCP reaches about half of the rated speed on the measured
 # AWS types (1 GPU per VM), with some 50 µs per hop.
-_BETWEEN_EFFICIENCY = 0.5
+BETWEEN_EFFICIENCY = 0.5
 _BETWEEN_ALPHA_S = 50e-6
 # In-network reduction lifts bus bandwidth somewhat above the line rate (480 on 400 GB/s, p5), never
 # twice as high.
@@ -106,14 +105,12 @@ class AlphaBetaModel:
         self._resolved: dict[str, LinkParameters] = {}
         self._nvlink: dict[str, LinkParameters] = {}
 
-    def fit(self, samples: Sequence[AllreduceSample], *, efa: bool | None = None) -> Self:
+    def fit(self, samples: Sequence[AllreduceSample]) -> Self:
         """Fits one set of parameters per instance type, by relative error; returns itself.
 
         Args:
             samples: measured allreduces; several transports of one type are fitted apart and the
                 slowest is kept, since a plan does not know which one the run will get.
-            efa: whether the run will use AWS's fabric: True takes only its samples where a type has
-                some, False none of them; None: unknown.
         """
         self._measured.clear()
         self._resolved.clear()
@@ -124,10 +121,7 @@ class AlphaBetaModel:
                 continue
             transports = by_type.setdefault(sample.instance_type, {})
             transports.setdefault(sample.transport, []).append(sample)
-        for name, found in by_type.items():
-            transports = _with_transport(found, efa=efa)
-            if not transports:
-                continue
+        for name, transports in by_type.items():
             fits = [_fit_type(rows, transport) for transport, rows in transports.items()]
             self._measured[name] = min(fits, key=lambda links: links.beta_between)
             if "nvlink" in transports:
@@ -228,9 +222,9 @@ class AlphaBetaModel:
             links = replace(
                 links,
                 alpha_between_s=links.alpha_between_s or _BETWEEN_ALPHA_S,
-                beta_between=_BETWEEN_EFFICIENCY * rated,
+                beta_between=BETWEEN_EFFICIENCY * rated,
                 model_fraction=max(links.model_fraction, _UNMEASURED_MODEL_FRACTION),
-                basis=f"{links.basis}; {_BETWEEN_EFFICIENCY:.0%} of the rated "
+                basis=f"{links.basis}; {BETWEEN_EFFICIENCY:.0%} of the rated "
                 f"{kind.rated_gbit_per_s:g} Gbit/s between VMs",
             )
         if not np.isfinite(links.beta_inside):
@@ -250,24 +244,13 @@ def _model(gpu: str) -> str:
     return gpu.split("-", 1)[0]
 
 
-def _with_transport(
-    transports: dict[str, list[AllreduceSample]], *, efa: bool | None
-) -> dict[str, list[AllreduceSample]]:
-    """Returns the transports that the run may use."""
-    if efa is None:
-        return transports
-    if efa and _EFA in transports:
-        return {_EFA: transports[_EFA]}
-    return {name: rows for name, rows in transports.items() if name != _EFA}
-
-
 def _fit_type(samples: Sequence[AllreduceSample], transport: str) -> LinkParameters:
     """Returns the parameters that fit the samples of one type and transport best."""
     n = np.array([sample.world_size for sample in samples], dtype=np.float64)
     vms = np.array([sample.vms for sample in samples], dtype=np.float64)
     size = np.array([sample.size_bytes for sample in samples], dtype=np.float64)
     time = np.array([sample.time_s for sample in samples])
-    bus_bytes = 2 * size * (n - 1) / n
+    bus_bytes = bus_bytes_of(size, n)
     many = vms > 1
     latency = np.stack([np.ones_like(n), 2 * (vms - 1), 2 * (n - vms)], axis=1)
     transfer = np.stack([bus_bytes * many, bus_bytes * ~many], axis=1)

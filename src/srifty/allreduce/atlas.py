@@ -11,9 +11,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from srifty.allreduce.table import Points, SampleTable
+from srifty.allreduce.table import LARGE_BYTES, Points, SampleTable
 from srifty.core.allreduce import CurveKey
-from srifty.core.hardware import InstanceType
+from srifty.core.hardware import InstanceType, family_of
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -22,7 +22,6 @@ IntArray = NDArray[np.int64]
 # VMs, public nccl-tests logs); used where the samples hold fewer allocations than this.
 _ALLOCATION_FRACTION = 0.10
 _LEAST_ALLOCATIONS = 3
-_LARGE_BYTES = 2**20
 _OCTAVES_NEAR = 0.5  # a size within half an octave of a measured one counts as measured
 
 
@@ -153,7 +152,7 @@ class Atlas:
             for sheet in self.sheets
             if sheet.between == between
             and sheet.curve.instance_type != kind
-            and family(sheet.curve.instance_type) == family(kind)
+            and family_of(sheet.curve.instance_type) == family_of(kind)
             and (not gpu or self._gpu(sheet.curve.instance_type) in ("", gpu))
         ]
         usable = [(sheet, factor if np.isfinite(factor) else 1.0) for sheet, factor in found]
@@ -204,12 +203,6 @@ class Atlas:
         )
 
 
-def family(instance_type: str) -> str:
-    """Returns the family of a type's name: `g4dn` of `g4dn.xlarge`, `n1-standard` of the like."""
-    head, dot, _ = instance_type.partition(".")
-    return head if dot else "-".join(instance_type.split("-")[:2])
-
-
 def worlds_of(questions: SampleTable) -> Iterator[tuple[CurveKey, int, int, IntArray]]:
     """Yields each (curve, world size, VMs) that is asked about, with the numbers of its rows."""
     keys = np.stack([questions.curve, questions.world_size, questions.vms], axis=1)
@@ -228,7 +221,7 @@ def _concurrency_gains(table: SampleTable) -> Mapping[Sheet, float]:
 
     Only messages of 1 MiB and more count: small ones gain by overlapping their latencies.
     """
-    large = table.size_bytes >= _LARGE_BYTES
+    large = table.size_bytes >= LARGE_BYTES
     gains: dict[Sheet, float] = {}
     for number, curve in enumerate(table.curves):
         for between in (False, True):
@@ -249,7 +242,7 @@ def _concurrency_gains(table: SampleTable) -> Mapping[Sheet, float]:
 
 def _allocation_fraction(table: SampleTable) -> float:
     """Returns the standard deviation of log time between allocations, at 1 MiB and above."""
-    rows = (table.size_bytes >= _LARGE_BYTES) & (table.concurrent == 1) & (table.vms > 1)
+    rows = (table.size_bytes >= LARGE_BYTES) & (table.concurrent == 1) & (table.vms > 1)
     here = table.take(rows)
     if not len(here):
         return _ALLOCATION_FRACTION

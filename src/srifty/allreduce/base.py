@@ -14,6 +14,9 @@ from srifty.core.hardware import InstanceType
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+# A normal variable stays within this many standard deviations nine times in ten.
+Z90 = 1.6449
+
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from srifty.allreduce import splits
 from srifty.allreduce.atlas import Atlas, Origin
+from srifty.allreduce.base import Z90
 from srifty.allreduce.boosting import BoostingOptions
 from srifty.allreduce.estimator import (
     CurveEstimator,
@@ -37,7 +38,7 @@ from srifty.allreduce.recipe import (
     Choice,
     Recipe,
 )
-from srifty.allreduce.table import SampleTable
+from srifty.allreduce.table import LARGE_BYTES, SampleTable
 from srifty.core.hardware import InstanceType
 
 if TYPE_CHECKING:
@@ -46,9 +47,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-LARGE_BYTES = 1024**2
 CONFIDENCE = 0.9
-_Z = 1.6449  # a normal variable stays within this many standard deviations nine times in ten
 _STEPS = 4  # weights are multiples of 1/4
 # How much lower the error must be for moving all weight away from the default, times the number of
 # held-out worlds that say so: a few worlds are no reason.
@@ -273,7 +272,7 @@ def _scale(regime: str, trials: list[_Trial], recipe: Recipe) -> Iterator[float]
             rows = here & (large == side)
             log_time[rows] = _average(trial.answers, recipe.weights(regime, large=side), rows)
         sd = trial.answers[KRIGING].log_sd if regime != "stand-in" else _STAND_IN_SD
-        miss = np.abs(log_time - np.log(trial.test.time_s)) / sd / _Z
+        miss = np.abs(log_time - np.log(trial.test.time_s)) / sd / Z90
         for curve, world_size in {
             *zip(trial.test.curve[here], trial.test.world_size[here], strict=True)
         }:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from srifty.allreduce.atlas import Origin
 from srifty.allreduce.boosting import THREADS, BoostingOptions
 from srifty.allreduce.estimator import Forecasts
-from srifty.allreduce.table import SampleTable
+from srifty.allreduce.table import SampleTable, bus_bytes_of
 from srifty.core.hardware import InstanceType
 
 FloatArray = NDArray[np.float64]
@@ -145,7 +145,7 @@ _GB = 1e9
 
 def bus_bytes(table: SampleTable) -> FloatArray:
     """Returns (P,) bus bytes `2 s (n−1) / n`."""
-    return 2 * table.size_bytes * (table.world_size - 1) / table.world_size
+    return bus_bytes_of(table.size_bytes, table.world_size)
 
 
 def bus_bandwidth(table: SampleTable) -> FloatArray:

@@ -49,9 +49,9 @@ class Estimator(Protocol):
 
 class _CurveModel(Protocol):
     def __call__(
-        self, world_size: float, vms: float, size_bytes: FloatArray
+        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Returns (K,) log seconds and (K,) standard deviations."""
+        """Returns (P,) log seconds and (P,) standard deviations, point by point; P > 0."""
         ...
 
 
@@ -81,14 +81,20 @@ class CurveEstimator:
         log_time = np.full(len(questions), np.nan)
         log_sd = np.full(len(questions), np.nan)
         origin = np.full(len(questions), int(Origin.NOTHING))
+        asked_bytes = questions.size_bytes.copy()
+        by_sheet: dict[Sheet, list[IntArray]] = {}
         for curve, world_size, vms, rows in worlds_of(questions):
             basis = self._atlas.basis(curve, world_size, vms)
-            sizes = questions.size_bytes[rows]
-            origin[rows] = self._atlas.origins(basis, world_size, vms, sizes)
-            if basis.sheet is None:
-                continue
-            log_time[rows], log_sd[rows] = self._model(basis.sheet)(
-                world_size, vms, sizes * basis.size_factor
+            origin[rows] = self._atlas.origins(basis, world_size, vms, asked_bytes[rows])
+            if basis.sheet is not None:
+                asked_bytes[rows] *= basis.size_factor
+                by_sheet.setdefault(basis.sheet, []).append(rows)
+        for sheet, parts in by_sheet.items():
+            rows = np.concatenate(parts)
+            log_time[rows], log_sd[rows] = self._model(sheet)(
+                questions.world_size[rows].astype(np.float64),
+                questions.vms[rows].astype(np.float64),
+                asked_bytes[rows],
             )
         return Forecasts(log_time, log_sd, origin)
 
@@ -110,22 +116,14 @@ def kriging(types: Mapping[str, InstanceType] | None = None) -> CurveEstimator:
 
 def alpha_beta(types: Mapping[str, InstanceType] | None = None) -> CurveEstimator:
     """Returns the estimator that knows a latency and a bandwidth per curve and link level."""
-    return CurveEstimator(lambda points: _without_sd(_of_trend(Trend.fit(points))), types)
-
-
-def _of_trend(trend: Trend) -> Callable[[float, float, FloatArray], FloatArray]:
-    def log_time(world_size: float, vms: float, size_bytes: FloatArray) -> FloatArray:
-        n = np.full(len(size_bytes), float(world_size))
-        return trend.log_time(n, np.full(len(size_bytes), float(vms)), size_bytes)
-
-    return log_time
+    return CurveEstimator(lambda points: _without_sd(Trend.fit(points).log_time), types)
 
 
 def _without_sd(
-    log_time: Callable[[float, float, FloatArray], FloatArray],
+    log_time: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
 ) -> _CurveModel:
     def model(
-        world_size: float, vms: float, size_bytes: FloatArray
+        world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         return log_time(world_size, vms, size_bytes), np.full(len(size_bytes), np.nan)
 

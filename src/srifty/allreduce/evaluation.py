@@ -9,18 +9,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from srifty.allreduce.blend import LARGE_BYTES, Blend
+from srifty.allreduce.base import Z90
+from srifty.allreduce.blend import Blend
 from srifty.allreduce.boosted import MTU_BYTES, Boosted, BoostingOptions, PaperBoosted
 from srifty.allreduce.estimator import Estimator, alpha_beta, interpolated, kriging
 from srifty.allreduce.splits import By, splits
-from srifty.allreduce.table import SampleTable
+from srifty.allreduce.table import LARGE_BYTES, SampleTable
 from srifty.core.hardware import InstanceType
 from srifty.errors import InputError
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-_Z90 = 1.6449
 # A family that fewer held-out (curve, world size) pairs stand for is shown, not judged.
 LEAST_PAIRS = 3
 
@@ -132,8 +132,8 @@ def evaluate(
             if isinstance(estimator, PaperBoosted):
                 floored += estimator.floored
         centre = np.log(said["auto"][-1]) if "auto" in said else np.full(len(test), np.nan)
-        low.append(np.exp(centre - _Z90 * spread))
-        high.append(np.exp(centre + _Z90 * spread))
+        low.append(np.exp(centre - Z90 * spread))
+        high.append(np.exp(centre + Z90 * spread))
         if progress is not None:
             progress(done + 1, len(experiments))
     return Scored(

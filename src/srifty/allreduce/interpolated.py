@@ -26,8 +26,19 @@ class InterpolatedCurve:
             for here in [points.of_world(n, v)]
         ]
 
-    def log_time(self, world_size: float, vms: float, size_bytes: FloatArray) -> FloatArray:
-        """Returns (K,) log seconds of each size in one world."""
+    def log_time(
+        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray
+    ) -> FloatArray:
+        """Returns (P,) log seconds, point by point."""
+        log_time = np.empty(len(size_bytes))
+        worlds = np.stack([world_size, vms], axis=1)
+        distinct, group = np.unique(worlds, axis=0, return_inverse=True)
+        for number, (n, v) in enumerate(distinct.tolist()):
+            rows = group.reshape(-1) == number
+            log_time[rows] = self._in_world(n, v, size_bytes[rows])
+        return log_time
+
+    def _in_world(self, world_size: float, vms: float, size_bytes: FloatArray) -> FloatArray:
         worlds = self._alike(world_size / vms)
         at = np.log(np.array([n for n, *_ in worlds], dtype=np.float64))
         curves = np.stack([_along_sizes(size_bytes, sizes, times) for *_, sizes, times in worlds])

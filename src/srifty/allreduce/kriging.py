@@ -36,6 +36,8 @@ _ROUGH_OCTAVES = 2.0
 _ROUGH_PRIOR, _ROUGH_PRIOR_POINTS = 0.003, 3.0
 _STUDENT = 4.0  # degrees of freedom
 _REWEIGHTINGS = 4
+# Points answered at once: a matrix of so many rows still fits in a cache or two.
+_CHUNK = 2048
 # A curve measured at hundreds of sizes says no more than one measured at these many.
 _MOST_SIZES = 48
 
@@ -63,10 +65,17 @@ class KrigingCurve:
             trust = (_STUDENT + 1) / (_STUDENT + np.square(left_over) / noise)
 
     def predict(
-        self, world_size: float, vms: float, size_bytes: FloatArray
+        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Returns (K,) log seconds and their standard deviation, for each size in one world."""
-        n, v = np.full(len(size_bytes), float(world_size)), np.full(len(size_bytes), float(vms))
+        """Returns (P,) log seconds and their standard deviations, point by point."""
+        chunks = [slice(start, start + _CHUNK) for start in range(0, len(size_bytes), _CHUNK)]
+        parts = [self._predict(world_size[c], vms[c], size_bytes[c]) for c in chunks]
+        log_time, log_sd = zip(*parts, strict=True)
+        return np.concatenate(log_time), np.concatenate(log_sd)
+
+    def _predict(
+        self, n: FloatArray, v: FloatArray, size_bytes: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         at = _coordinates(n, v, size_bytes)
         cross = self._covariance(at, self._at)
         mean = self._trend.log_time(n, v, size_bytes) + cross @ self._weights

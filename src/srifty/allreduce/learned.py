@@ -16,17 +16,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from srifty.allreduce.alpha_beta import AlphaBetaModel
+from srifty.allreduce.alpha_beta import BETWEEN_EFFICIENCY, AlphaBetaModel
 from srifty.allreduce.atlas import Atlas, Origin, Sheet
 from srifty.allreduce.base import Uncertainty
 from srifty.allreduce.blend import Blend
-from srifty.allreduce.table import Place, SampleTable
+from srifty.allreduce.table import LARGE_BYTES, Place, SampleTable
 from srifty.core.allreduce import AllreduceSample, Collective, CurveKey
 from srifty.core.hardware import InstanceType
 from srifty.units import format_bytes, gbit_to_bytes_per_s
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 _EFA = "efa"
 # Times are tabled at these sizes, 4 B to 64 GiB, and interpolated in log size between them; beyond,
@@ -36,11 +37,9 @@ _LARGEST = 3  # the plateau of bandwidth is read off this many octaves at the up
 _LEAST_MODEL_FRACTION = 0.05
 _FAMILY_FRACTION = 0.30
 _BEYOND_FRACTION = 0.30
-# Beyond the measured sizes: from 1 MiB on bandwidth decides, up to 64 KiB latency does.
-_BANDWIDTH_SHOWS_BYTES = 2**20
+# Beyond the measured sizes: large messages show the bandwidth, those up to 64 KiB the latency.
 _LATENCY_SHOWS_BYTES = 2**16
 _LATENCY_PER_HOP_S = 10e-6  # the best of the public logs over fabrics; TCP takes more
-_EFFICIENCY = 0.5  # of the rated speed, as TCP reaches on the measured AWS types
 
 
 class _World(NamedTuple):
@@ -57,6 +56,7 @@ class _Row(NamedTuple):
     sheet: Sheet
     measured_bytes: tuple[float, float]
     nearness: Origin
+    capacity: float = np.inf
 
 
 class LearnedModel:
@@ -76,7 +76,7 @@ class LearnedModel:
         self._blend = blend
         self._efa = efa
         self._version = library_version
-        self._loners: frozenset[str] = frozenset()
+        self._without_relatives: frozenset[str] = frozenset()
         self._figures = AlphaBetaModel().fit(_inside_samples(blend.atlas))
         self._rows: dict[_World, _Row | None] = {}
 
@@ -87,7 +87,7 @@ class LearnedModel:
         figures, and observed iterations say more than a relative does.
         """
         model = LearnedModel(self._blend, efa=self._efa, library_version=self._version)
-        model._loners = frozenset(names)
+        model._without_relatives = frozenset(names)
         return model
 
     def time_s(
@@ -99,10 +99,10 @@ class LearnedModel:
     ) -> FloatArray:
         """See `AllreduceModel.time_s`."""
         times = self._figures.time_s(instance_type, world_size, vms, size_bytes)
-        for (n, v), here in _distinct(world_size, vms):
-            row = self._row(instance_type, n, v)
-            if n > 1 and row is not None:
-                times[here] = np.exp(_at(size_bytes, row.log_time, slope=1.0))
+        here, rows = self._known(instance_type, world_size, vms)
+        if rows:
+            log_time = np.stack([row.log_time for row in rows])
+            times[here] = np.exp(_at(size_bytes, log_time, slope=1.0))
         return times
 
     def bus_capacity(
@@ -110,12 +110,8 @@ class LearnedModel:
     ) -> FloatArray:
         """See `AllreduceModel.bus_capacity`: the plateau of large messages."""
         capacity = self._figures.bus_capacity(instance_type, world_size, vms)
-        for (n, v), here in _distinct(world_size, vms):
-            row = self._row(instance_type, n, v)
-            if n > 1 and row is not None:
-                top = np.flatnonzero(row.measured_bytes[1] >= _GRID_BYTES)[-_LARGEST:]
-                bus = 2 * (n - 1) / n * _GRID_BYTES[top] / np.exp(row.log_time[top])
-                capacity[here] = np.median(bus) * self._blend.atlas.gains.get(row.sheet, 1.0)
+        here, rows = self._known(instance_type, world_size, vms)
+        capacity[here] = [row.capacity for row in rows]
         return capacity
 
     def uncertainty(
@@ -126,14 +122,13 @@ class LearnedModel:
         size_bytes: FloatArray,
     ) -> Uncertainty:
         """See `AllreduceModel.uncertainty`; errors of different sizes are taken as one."""
-        figures = self._figures.uncertainty(instance_type, world_size, vms, size_bytes)
-        model = figures.model_fraction.copy()
-        for (n, v), here in _distinct(world_size, vms):
-            row = self._row(instance_type, n, v)
-            if n > 1 and row is not None and len(size_bytes):
-                share = np.exp(_at(size_bytes, row.log_time, slope=1.0))
-                sd = _at(size_bytes, row.log_sd)
-                model[here] = max(float(np.average(sd, weights=share)), _LEAST_MODEL_FRACTION)
+        model = self._figures.uncertainty(instance_type, world_size, vms, size_bytes).model_fraction
+        here, rows = self._known(instance_type, world_size, vms)
+        if rows and len(size_bytes):
+            time_s = np.exp(_at(size_bytes, np.stack([row.log_time for row in rows]), slope=1.0))
+            log_sd = _at(size_bytes, np.stack([row.log_sd for row in rows]))
+            mean = np.sum(time_s * log_sd, axis=1) / np.sum(time_s, axis=1)
+            model[here] = np.maximum(mean, _LEAST_MODEL_FRACTION)
         return Uncertainty(np.full(len(world_size), self._blend.atlas.allocation_fraction), model)
 
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
@@ -176,56 +171,103 @@ class LearnedModel:
             )
         return tuple(sentences)
 
+    def _known(
+        self, kind: InstanceType, world_size: IntArray, vms: IntArray
+    ) -> tuple[NDArray[np.intp], list[_Row]]:
+        """Returns which of the asked worlds measurements answer for, and the tables of those."""
+        worlds = list(zip(world_size.tolist(), vms.tolist(), strict=True))
+        self._table(kind, {world for world in worlds if world[0] > 1})
+        rows = [self._rows.get(_World(kind.name, n, v)) for n, v in worlds]
+        here = np.flatnonzero(np.array([row is not None for row in rows], dtype=np.bool_))
+        return here, [row for row in rows if row is not None]
+
     def _row(self, kind: InstanceType, world_size: int, vms: int) -> _Row | None:
         """Returns the table of one world; None where only the network figures know."""
-        world = _World(kind.name, world_size, vms)
-        if world not in self._rows:
-            self._rows[world] = self._tabled(kind, world_size, vms) if world_size > 1 else None
-        return self._rows[world]
+        _, rows = self._known(kind, np.array([world_size]), np.array([vms]))
+        return rows[0] if rows else None
 
-    def _tabled(self, kind: InstanceType, world_size: int, vms: int) -> _Row | None:
-        """Returns, size by size, what the nearest of the curves that measured the size says.
+    def _table(self, kind: InstanceType, worlds: Iterable[tuple[int, int]]) -> None:
+        """Tables worlds that were not asked before; each curve is asked once for all of them.
 
-        Of equally near ones the slowest counts; sizes that none measured are answered by all.
+        Size by size the nearest of the curves that measured the size answers, of equally near ones
+        the slowest; sizes that none measured are answered by all.
         """
-        curves = self._curves(kind, between=vms > 1)
-        if not curves:
-            return None
-        far = np.array([self._blend.atlas.distance(s, world_size, vms) for s in curves])
-        covered = np.stack([_covered(self._span(s, factor)) for s, factor in curves.items()])
-        covered[:, ~covered.any(axis=0)] = True
-        least = np.where(covered, far[:, None], np.inf).min(axis=0)
-        asked = covered & (far[:, None] <= least + 1e-9)
-        return _slowest(
-            [
-                (self._answer(kind, world_size, vms, sheet, factor), sizes)
-                for (sheet, factor), sizes in zip(curves.items(), asked, strict=True)
-                if sizes.any()
-            ]
-        )
+        missing = [(n, v) for n, v in sorted(worlds) if _World(kind.name, n, v) not in self._rows]
+        for between in (False, True):
+            asked = [world for world in missing if (world[1] > 1) == between]
+            curves = self._curves(kind, between=between) if asked else {}
+            if not curves:
+                self._rows |= {_World(kind.name, n, v): None for n, v in asked}
+                continue
+            covered = np.stack([_covered(self._span(s, factor)) for s, factor in curves.items()])
+            covered[:, ~covered.any(axis=0)] = True
+            parts: dict[tuple[int, int], list[tuple[_Row, BoolArray]]] = {w: [] for w in asked}
+            distance = np.array(
+                [[self._blend.atlas.distance(sheet, n, v) for n, v in asked] for sheet in curves]
+            )
+            # (curves, worlds, sizes): which curve answers what.
+            far = np.where(covered[:, None, :], distance[:, :, None], np.inf)
+            answers = far <= far.min(axis=0) + 1e-9
+            for (sheet, factor), marked in zip(curves.items(), answers, strict=True):
+                chosen = [(w, sizes) for w, sizes in zip(asked, marked, strict=True) if sizes.any()]
+                rows = self._answers(kind, [world for world, _ in chosen], sheet, factor)
+                for (world, sizes), row in zip(chosen, rows, strict=True):
+                    parts[world].append((row, sizes))
+            for (n, v), found in parts.items():
+                self._rows[_World(kind.name, n, v)] = self._with_capacity(_slowest(found), n)
+
+    def _with_capacity(self, row: _Row, world_size: int) -> _Row:
+        top = np.flatnonzero(row.measured_bytes[1] >= _GRID_BYTES)[-_LARGEST:]
+        bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * _GRID_BYTES[top]
+        plateau = float(np.median(bus_bytes / np.exp(row.log_time[top])))
+        return row._replace(capacity=plateau * self._blend.atlas.gains.get(row.sheet, 1.0))
 
     def _span(self, sheet: Sheet, size_factor: float) -> tuple[float, float]:
         """Returns the smallest and largest measured size of a curve, as the asked type has them."""
         measured = self._blend.atlas.sheets[sheet].size_bytes / size_factor
         return float(measured.min()), float(measured.max())
 
-    def _answer(
-        self, kind: InstanceType, world_size: int, vms: int, sheet: Sheet, size_factor: float
-    ) -> _Row:
+    def _answers(
+        self,
+        kind: InstanceType,
+        worlds: Sequence[tuple[int, int]],
+        sheet: Sheet,
+        size_factor: float,
+    ) -> list[_Row]:
+        """Returns what one curve says of each world."""
+        if not worlds:
+            return []
+        sizes = len(_GRID_BYTES)
+        n, v = np.repeat(np.array(worlds, dtype=np.int64), sizes, axis=0).T
         place = Place(kind.cloud, "", "", kind.gpu, "")
-        answer = self._blend.predict(
-            SampleTable.ask(sheet.curve, place, world_size, vms, _GRID_BYTES * size_factor)
-        )
+        asked_bytes = np.tile(_GRID_BYTES * size_factor, len(worlds))
+        answer = self._blend.predict(SampleTable.ask(sheet.curve, place, n, v, asked_bytes))
+        log_time = answer.log_time.reshape(-1, sizes)
+        log_sd = answer.log_sd.reshape(-1, sizes)
+        return [
+            self._answer(kind, world, sheet, size_factor, log_time[i], log_sd[i])
+            for i, world in enumerate(worlds)
+        ]
+
+    def _answer(
+        self,
+        kind: InstanceType,
+        world: tuple[int, int],
+        sheet: Sheet,
+        size_factor: float,
+        log_time: FloatArray,
+        log_sd: FloatArray,
+    ) -> _Row:
+        world_size, vms = world
         low, high = self._span(sheet, size_factor)
-        log_sd = answer.log_sd
         if sheet.curve.instance_type != kind.name:
             log_sd = np.full(len(_GRID_BYTES), _FAMILY_FRACTION)
         log_time = _extended(
-            answer.log_time,
+            log_time,
             low,
             high,
             least_s=_LATENCY_PER_HOP_S * 2 * (world_size - 1),
-            bus_bytes_per_s=_EFFICIENCY * gbit_to_bytes_per_s(kind.rated_gbit_per_s)
+            bus_bytes_per_s=BETWEEN_EFFICIENCY * gbit_to_bytes_per_s(kind.rated_gbit_per_s)
             if vms > 1
             else np.inf,
             bus_factor=Collective.ALL_REDUCE.bus_factor(world_size),
@@ -252,7 +294,7 @@ class LearnedModel:
             if sheet.between == between and sheet.curve.instance_type == kind.name
         ]
         relatives = self._blend.atlas.relatives(kind.name, between=between)
-        if kind.name in self._loners:
+        if kind.name in self._without_relatives:
             relatives = []
         return self._allowed(dict.fromkeys(own, 1.0), between=between) or self._allowed(
             dict(relatives), between=between
@@ -317,7 +359,7 @@ class LearnedModel:
         return sentences
 
 
-def _slowest(rows: Sequence[tuple[_Row, NDArray[np.bool_]]]) -> _Row:
+def _slowest(rows: Sequence[tuple[_Row, BoolArray]]) -> _Row:
     """Returns, size by size, the slowest of the rows that are asked there (the marked sizes)."""
     asked = np.stack([sizes for _, sizes in rows])
     times = np.where(asked, np.stack([row.log_time for row, _ in rows]), -np.inf)
@@ -356,10 +398,10 @@ def _extended(
     the bytes down to a usual latency.
     """
     time_s = np.exp(log_time)
-    inside = np.flatnonzero((low / 2 <= _GRID_BYTES) & (high * 2 >= _GRID_BYTES))
+    inside = np.flatnonzero(_covered((low, high)))
     first, last = inside[0], inside[-1]
     above = _GRID_BYTES[last] < _GRID_BYTES
-    if high >= _BANDWIDTH_SHOWS_BYTES:
+    if high >= LARGE_BYTES:
         time_s[above] = time_s[last] * _GRID_BYTES[above] / _GRID_BYTES[last]
     else:
         extra = bus_factor * (_GRID_BYTES[above] - _GRID_BYTES[last])
@@ -383,20 +425,20 @@ def _span(sizes: FloatArray | Sequence[float]) -> str:
 
 
 def _at(size_bytes: FloatArray, tabled: FloatArray, *, slope: float = 0.0) -> FloatArray:
-    """Returns tabled values at other sizes, linear in log size, with `slope` beyond the grid."""
-    beyond = np.maximum(np.log(size_bytes / _GRID_BYTES[-1]), 0.0)
-    return np.interp(np.log(size_bytes), np.log(_GRID_BYTES), tabled) + slope * beyond
+    """Returns (R, K) tabled values at K sizes, linear in log size, with `slope` beyond the grid.
 
-
-def _distinct(
-    world_size: IntArray, vms: IntArray
-) -> list[tuple[tuple[int, int], NDArray[np.intp]]]:
-    """Returns the distinct worlds with the rows where they occur."""
-    worlds, group = np.unique(np.stack([world_size, vms], axis=1), axis=0, return_inverse=True)
-    return [
-        ((int(n), int(v)), np.flatnonzero(group.reshape(-1) == number))
-        for number, (n, v) in enumerate(worlds)
-    ]
+    Args:
+        size_bytes: (K,) sizes.
+        tabled: (R, G) values on the grid.
+        slope: what is added for each e-fold beyond the largest size of the grid.
+    """
+    octave = np.log2(size_bytes / _GRID_BYTES[0])
+    last = len(_GRID_BYTES) - 1
+    inside = np.clip(octave, 0.0, float(last))
+    below = np.minimum(inside.astype(np.int64), last - 1)
+    share = inside - below
+    beyond = slope * np.log(2) * np.maximum(octave - last, 0.0)
+    return (1 - share) * tabled[:, below] + share * tabled[:, below + 1] + beyond
 
 
 def _inside_samples(atlas: Atlas) -> list[AllreduceSample]:

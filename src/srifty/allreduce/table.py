@@ -16,6 +16,8 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 _Value = TypeVar("_Value", bound=Hashable)
 
+# From this size on messages are large: bandwidth, not latency, decides how long they take.
+LARGE_BYTES = 1024**2
 # A sample this much older than the newest of its curve counts half.
 DEFAULT_HALF_LIFE_DAYS = 180.0
 _SECONDS_PER_DAY = 86_400.0
@@ -101,11 +103,11 @@ class SampleTable:
         cls,
         curve: CurveKey,
         place: Place,
-        world_size: int,
-        vms: int,
+        world_size: IntArray,
+        vms: IntArray,
         size_bytes: FloatArray,
     ) -> Self:
-        """Returns questions about (K,) sizes in one world of a curve."""
+        """Returns (P,) questions about points of a curve."""
         count = len(size_bytes)
         first = np.zeros(count, dtype=np.int64)
         return cls(
@@ -115,8 +117,8 @@ class SampleTable:
             curve=first,
             place=first,
             allocation=first,
-            world_size=np.full(count, world_size),
-            vms=np.full(count, vms),
+            world_size=np.asarray(world_size, dtype=np.int64),
+            vms=np.asarray(vms, dtype=np.int64),
             size_bytes=np.asarray(size_bytes, dtype=np.float64),
             concurrent=np.ones(count, dtype=np.int64),
             time_s=np.full(count, np.nan),
@@ -245,6 +247,11 @@ class Points:
 _LEAST_FOR_OUTLIERS = 5
 _OUTLIER_FACTOR = 4.0
 _AGREEMENT = 0.05  # neighbours within 10 % of each other agree as well as repeats ever do
+
+
+def bus_bytes_of(size_bytes: FloatArray, world_size: FloatArray | IntArray) -> FloatArray:
+    """Returns bus bytes `2 s (n−1) / n` of allreduces: what each rank's link carries."""
+    return 2 * size_bytes * (world_size - 1) / world_size
 
 
 def learnable(samples: Sequence[AllreduceSample]) -> list[AllreduceSample]:

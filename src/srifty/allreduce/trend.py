@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from srifty.allreduce.table import Points
+from srifty.allreduce.table import Points, bus_bytes_of
 
 FloatArray = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class Trend:
 
 def _design(world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray) -> FloatArray:
     ranks_per_vm = world_size / vms
-    bus_bytes = 2 * size_bytes * (world_size - 1) / world_size
+    bus_bytes = bus_bytes_of(size_bytes, world_size)
     return np.stack(
         [np.ones_like(bus_bytes), np.log2(vms), np.log2(ranks_per_vm), bus_bytes], axis=1
     )

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from srifty.allreduce.atlas import Atlas
+from srifty.allreduce.base import Z90
 from srifty.allreduce.learned import LearnedModel
 from srifty.allreduce.loading import blend_of, plan_source
 from srifty.catalog import builtin_instance_types
@@ -23,7 +24,6 @@ from srifty.core.hardware import InstanceType
 from srifty.errors import InputError
 from srifty.units import format_bandwidth, format_bytes, parse_bytes
 
-_Z90 = 1.6449
 _DEFAULT_SIZES = "4 B, 1 KiB, 64 KiB, 1 MiB, 25 MiB, 256 MiB, 1 GiB"
 # What is assumed of a type that was measured but stands in no catalog.
 _UNLISTED_GBIT_PER_S = 10.0
@@ -80,8 +80,8 @@ def predict_times(
             {
                 "size_bytes": int(size),
                 "time_s": float(t),
-                "low_s": float(t * np.exp(-_Z90 * s)),
-                "high_s": float(t * np.exp(_Z90 * s)),
+                "low_s": float(t * np.exp(-Z90 * s)),
+                "high_s": float(t * np.exp(Z90 * s)),
                 "bus_bytes_per_s": float(factor * size / t),
             }
             for size, t, s in zip(wanted, time_s, sd, strict=True)

@@ -91,10 +91,19 @@ class InstanceType:
 
     @property
     def family(self) -> str:
-        """The part before the first dot (`g4dn`), or the whole name where there is none."""
-        return self.name.split(".", 1)[0]
+        """See `family_of`."""
+        return family_of(self.name)
 
     @property
     def gpu_memory_gib(self) -> float:
         """Memory of each GPU in GiB."""
         return self.gpu_memory_bytes / GIB
+
+
+def family_of(instance_type: str) -> str:
+    """Returns the family of a type's name: `g4dn` of `g4dn.xlarge`, `n1-standard` of the like.
+
+    It is what stands before the first dot, else the first two parts between hyphens.
+    """
+    head, dot, _ = instance_type.partition(".")
+    return head if dot else "-".join(instance_type.split("-")[:2])
