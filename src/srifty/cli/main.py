@@ -99,15 +99,13 @@ def main() -> None:
             typer.echo("stopped", err=True)
         raise
     except InputError as error:
-        for line in str(error).splitlines():
-            typer.echo(f"error: {line}", err=True)
+        _tell(error)
         sys.exit(EXIT_BAD_INPUT)
     except CloudRefused as error:
-        for line in str(error).splitlines():
-            typer.echo(f"error: {line}", err=True)
+        _tell(error)
         sys.exit(EXIT_CLOUD_REFUSED)
     except SriftyError as error:
-        typer.echo(f"error: {error}", err=True)
+        _tell(error)
         sys.exit(EXIT_BAD_INPUT)
     except Exception as error:
         if os.environ.get("SRIFTY_DEBUG"):
@@ -118,6 +116,13 @@ def main() -> None:
             err=True,
         )
         sys.exit(EXIT_FAULT)
+
+
+def _tell(error: SriftyError) -> None:
+    for line in str(error).splitlines():
+        typer.echo(f"error: {line}", err=True)
+    for note in getattr(error, "__notes__", ()):
+        typer.echo(f"note: {note}.", err=True)
 
 
 def _by_typer(ended: SystemExit) -> bool:

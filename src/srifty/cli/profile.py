@@ -268,7 +268,7 @@ def _sizes(text: str | None) -> tuple[int, ...]:
         raise InputError(
             f"must be batch sizes between commas, such as 8,16,32, not {text!r}", "--batch-sizes"
         )
-    return tuple(sorted({int(part) for part in parts}))
+    return tuple(int(part) for part in parts)
 
 
 def _require_folder(path: Path | None) -> None:
