@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -112,7 +113,8 @@ class Journal:
             )
         _check(entries[1:], path)
         if half:
-            self._write(entries, mode="w")
+            # Cut off in place: writing all of it anew could be killed half-way, too.
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         return entries[1:]
 
     def _differences(self, kept: Any) -> str:

@@ -212,9 +212,9 @@ def _import_module(name: str, reference: str) -> Any:
 
 def _hint(module: Any, name: str, missing: str) -> str:
     """Returns which functions a module has, of those that are its own if it has any."""
-    functions = {
+    functions: dict[str, Any] = {
         key: value
-        for key, value in vars(module).items()
+        for key, value in cast("dict[str, Any]", vars(module)).items()
         if callable(value) and not key.startswith("_") and not isinstance(value, type)
     }
     own = [key for key, value in functions.items() if getattr(value, "__module__", "") == name]
