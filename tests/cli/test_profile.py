@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +15,10 @@ from tests.command import srifty, write_job
 torch = pytest.importorskip("torch")
 
 MODULE = """
+import os
+import signal
+import time
+
 import torch
 from srifty.profiling.workload import Workload
 
@@ -31,8 +39,29 @@ def stopped():
         return loss(model, x)
     workload.loss = stop_later
     return workload
+
+def terminated():
+    workload = make()
+    loss, calls = workload.loss, []
+    def stop_later(model, x):
+        calls.append(1)
+        if len(calls) > 60:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return loss(model, x)
+    workload.loss = stop_later
+    return workload
+
+def slow_trial():
+    workload = make()
+    def tell(model, x):
+        with open("trial.pid", "w") as file:
+            file.write(str(os.getpid()))
+        os.kill(os.getppid(), signal.SIGTERM)
+        time.sleep(600)
+    workload.loss = tell
+    return workload
 """
-QUICK = ("--max-batch", "4", "--seconds", "2", "--precision-percent", "50", "--device", "cpu")
+QUICK = ("--max-batch", "4", "--seconds", "60", "--precision-percent", "50", "--device", "cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +112,31 @@ def test_ctrl_c_keeps_what_was_measured_and_the_next_run_goes_on(folder):
     assert any("interrupted" in note for note in read_profile(folder / "toy.json").notes)
 
 
+def test_sigterm_ends_as_ctrl_c_does(folder):
+    before = signal.getsignal(signal.SIGTERM)
+    outcome = srifty("profile", "their_model:terminated", *QUICK, "-o", "toy.json")
+    assert outcome.code == 143
+    assert "stopped by SIGTERM; what was measured is kept, run again to go on" in outcome.err
+    assert (folder / "toy.json.journal").exists()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_sigterm_leaves_no_trial_running(folder):
+    path = os.pathsep.join(part for part in sys.path if part)
+    done = subprocess.run(
+        [sys.executable, "-m", "srifty", "profile", "their_model:slow_trial", *QUICK, "--isolate"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.returncode == 143, done.stderr
+    assert done.stderr == "error: stopped by SIGTERM.\n"
+    trial = Path(f"/proc/{(folder / 'trial.pid').read_text()}/cmdline")
+    assert not trial.exists() or not trial.read_bytes()
+
+
 def test_no_resume_begins_anew(folder):
     (folder / "toy.json.journal").write_text("rubbish\n")
     assert srifty("profile", "their_model:make", *QUICK, "-o", "toy.json").code == 2
@@ -104,7 +158,10 @@ def test_an_error_of_the_factory_is_theirs(folder):
     [
         (("their_model",), "MODULE:FACTORY"),
         (("their_model:make", "--batch-sizes", "2;4"), "between commas"),
-        (("their_model:make", "--batch-sizes", "8"), "8 does not fit"),
+        (("their_model:make", "--batch-sizes", "8"), "8: above --max-batch (4)"),
+        (("their_model:make", "--batch-sizes", "2,4,2"), "2 is named twice"),
+        (("their_model:make", "--batch-sizes", "2,2.5"), "between commas"),
+        (("their_model:absent",), "its functions are make, broken, stopped"),
         (("their_model:make", "--device", "abacus"), "no device"),
         (("their_model:make", "-o", "nowhere/p.json"), "no such folder"),
         (("their_model:make", "-o", "."), "is a folder"),

@@ -67,4 +67,4 @@ class Options:
         """
         above = [str(size) for size in self.batch_sizes if most is not None and size > most]
         if above:
-            raise InputError(f"{', '.join(above)}: above {what}, {most:,}", "--batch-sizes")
+            raise InputError(f"{', '.join(above)}: above {what} ({most})", "--batch-sizes")

@@ -234,11 +234,11 @@ def _gradients(
     pairs = int((end_s - runner.device.host_s()) / _step_s(timing, options)) // 2
     if pairs >= _LEAST_PAIRS:
         overhead = measure_overhead(runner, batch, pairs=min(pairs, _MOST_PAIRS))
-        cost = f"cost {overhead.fraction:+.1%} (± {overhead.std:.1%}) of a step, and"
+        cost = f"cost {overhead.fraction:+.1%} (± {overhead.std:.1%}) of a step"
     else:
-        cost = "were not timed for want of time;"
+        cost = "were not timed themselves, for want of time"
     findings.notes += [
-        f"Gradients were timed at batch {size}; the hooks {cost} are not in the latencies.",
+        f"Gradients were timed at batch {size}; the hooks {cost}, and are not in the latencies.",
         *found.notes,
     ]
     return found.schedule

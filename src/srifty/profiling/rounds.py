@@ -96,10 +96,12 @@ def time_in_turn(
             # Those that were not timed at all must still find room; one untimed step is added.
             waiting = {size, *(other for other in sizes if not chunks[other])}
             room = int((end_s - host_s()) / sum(step_s[other] for other in waiting)) - 1
-            if chunks[size] and room < effort.cut_steps:
+            late = room < effort.cut_steps
+            if late and chunks[size]:
                 over.add(size)
                 continue
-            chunk = stopwatch.chunk(size, max(min(wanted, room), effort.cut_steps))
+            steps = effort.cut_steps if late else min(wanted, room)
+            chunk = stopwatch.chunk(size, steps, settle=not late)
             chunks[size].append(chunk)
             journal.add_chunk(chunk)
     return Rounds(
