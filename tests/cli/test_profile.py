@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from srifty.files.profile_file import read_profile
-from tests.command import srifty, write_job
+from tests.command import profile_document, srifty, write_job
 
 torch = pytest.importorskip("torch")
 
@@ -51,6 +51,15 @@ def terminated():
     workload.loss = stop_later
     return workload
 
+def fed():
+    workload = make()
+    def loader(workers):
+        for _ in range(10):
+            time.sleep(0.1)
+            yield torch.randn(1, 4)
+    workload.loader = loader
+    return workload
+
 def slow_trial():
     workload = make()
     def tell(model, x):
@@ -85,6 +94,19 @@ def test_a_profile_is_written_and_a_plan_made_with_it(folder):
     assert planned.code == 0, planned.err
     assert "g4dn.xlarge" in planned.out
     assert not list(folder.glob("*.journal"))
+
+
+def test_the_rate_of_a_slow_loader_makes_a_plan_input_bound(folder):
+    arguments = ("--max-batch", "2", "--seconds", "1", "--device", "cpu", "-o", "p.json")
+    outcome = srifty("profile", "their_model:fed", *arguments)
+    assert outcome.code == 0, outcome.err
+    rate = read_profile(folder / "p.json").input_samples_per_s_per_vcpu
+    assert 0 < rate <= 10
+    # A T4 that takes 100 samples/s; 4 vCPUs deliver 40 at most.
+    job = write_job(folder, profile=profile_document(input_samples_per_s_per_vcpu=rate))
+    planned = srifty("plan", job)
+    assert planned.code == 0, planned.err
+    assert "input-bound" in planned.out
 
 
 def test_json_is_the_profile_and_nothing_else(folder):

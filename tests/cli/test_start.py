@@ -31,9 +31,22 @@ _AT_THE_END = """
 import atexit, os, signal, sys
 sys.argv = ["srifty", "--version"]
 from srifty.cli.start import main
-{first}
 atexit.register(os.kill, os.getpid(), signal.SIGINT)
 main()
+"""
+
+
+_THROUGH_EXEC = """
+import sys
+from srifty.cli import plan
+from srifty.cli.start import main
+
+def interrupted(*_):
+    exec("raise KeyboardInterrupt")
+
+plan.open_job = interrupted
+sys.argv = ["srifty", "plan", {job!r}]
+{main}()
 """
 
 
@@ -60,6 +73,14 @@ def test_ctrl_c_during_an_import_is_code_130_and_one_word(tmp_path, module, comm
     assert (done.returncode, done.stderr, done.stdout) == (130, "stopped\n", "")
 
 
+def test_ctrl_c_in_text_that_a_library_executes_is_code_130_too(tmp_path):
+    (tmp_path / "script.py").write_text(
+        _THROUGH_EXEC.format(job=str(write_job(tmp_path)), main="main")
+    )
+    done = run(f"import runpy; runpy.run_path({str(tmp_path / 'script.py')!r})")
+    assert (done.returncode, done.stderr) == (130, "stopped\n")
+
+
 def test_where_ctrl_c_is_ignored_it_stays_so(tmp_path):
     code = _INTERRUPTED.format(module="typer", arguments=["--version"])
     done = run("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + code)
@@ -67,8 +88,8 @@ def test_where_ctrl_c_is_ignored_it_stays_so(tmp_path):
 
 
 def test_ctrl_c_after_the_last_word_leaves_the_outcome_alone():
-    # Called after what the start registered, as all is that Python does at the very end.
-    done = run(_AT_THE_END.format(first=""))
+    # Registered before what the start registers: called after it, as the very end is.
+    done = run(_AT_THE_END)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("srifty")
 

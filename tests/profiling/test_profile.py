@@ -11,12 +11,16 @@ from torch.utils.checkpoint import checkpoint
 from srifty.compute.fit import fit_latency
 from srifty.errors import InputError
 from srifty.profiling.device import CpuDevice
+from srifty.profiling.journal import Journal
 from srifty.profiling.options import Options
 from srifty.profiling.profile import profile
+from srifty.profiling.sizes import find_sizes
 from srifty.profiling.state import fingerprint
 from srifty.profiling.testing import FakeAsyncDevice, queued_workload
 from srifty.profiling.testing_memory import FakeMemoryDevice, counting_workload
+from srifty.profiling.trial import TrialSettings
 from srifty.profiling.workload import Workload
+from tests.profiling.toys import normed
 
 
 def fit(batches, latencies_s):
@@ -100,7 +104,7 @@ def test_a_batch_size_that_does_not_fit_is_refused():
         (
             (2, 4, 8),
             {"make_batch": lambda size: torch.ones(size if size < 4 else 3, 4)},
-            r"make_batch\(4\) gave a batch of 3[^\0]*make_batch\(8\) gave a batch of 3",
+            r"make_batch\(4\) gave a batch of 3, make_batch\(8\) gave a batch of 3; it must",
         ),
     ],
 )
@@ -134,11 +138,22 @@ def test_all_sizes_for_which_make_batch_is_wrong_are_told_together():
 
 
 def test_sizes_for_which_make_batch_is_wrong_are_told_where_it_ended_the_search():
-    wrong = small(dense(), make_batch=lambda size: torch.ones(size if size < 4 else size - 1, 4))
-    found = on_cpu(wrong, max_batch=64, seconds=600)
-    assert found.max_batch == 2
-    said = [note for note in found.notes if note.startswith("make_batch(")]
-    assert [note.split(")")[0] for note in said] == ["make_batch(4"]
+    right = {1, 2, 4}
+    workload = small(dense(), make_batch=lambda size: torch.ones(size if size in right else 9, 4))
+    sizes = find_sizes(
+        workload,
+        CpuDevice(),
+        TrialSettings(),
+        Journal(None, {}),
+        most=64,
+        search_s=600.0,
+        slow_start_s=600.0,
+        reference=None,
+    )
+    assert sizes.max_batch <= 4
+    assert "other error at 8: small: make_batch(8) gave a batch of 9" in sizes.notes[0]
+    words = "make_batch(3) gave a batch of 9, make_batch(6) gave a batch of 9; it must give"
+    assert any(note.startswith(f"That was not all: {words}") for note in sizes.notes)
 
 
 @pytest.mark.parametrize("busy_from_s", [0.0, 75.0])
@@ -160,15 +175,15 @@ def test_the_time_asked_for_holds_where_steps_are_slow(busy_from_s):
     workload.loss = loss
     options = Options(max_batch=64, seconds=60.0)
     found = profile(workload, device, options, progress=progress)
-    # Per size two steps of warm-up and two that are timed; two for the gradients; up to eight to see
-    # that no more can be run to place the sizes.
+    # Per size two steps of warm-up and two that are timed; two for the gradients; up to eight to
+    # see that no more can be run to place the sizes.
     assert len(steps) - begun[0] <= 4 * 4 + 2 + 8
     assert len(found.latencies) == 4
     cut = next(note for note in found.notes if note.startswith("Cut short, as 60 s were over"))
     assert "gradients (1 step)" in cut
     if not busy_from_s:
         assert all(f"batch {one.batch} (2 steps)" in cut for one in found.latencies)
-    assert any("were not timed for want of time" in note for note in found.notes)
+    assert any("were not timed themselves, for want of time" in note for note in found.notes)
 
 
 def test_accumulation_gives_the_times_of_one_pass():
@@ -209,10 +224,40 @@ def test_a_loss_that_is_no_number_is_said_and_the_latencies_stand():
     assert any(
         note.startswith("The loss was nan or infinite at 1, 2, 4: steps") for note in found.notes
     )
-    assert any("became nan or infinite while steps were timed" in note for note in found.notes)
+    assert not any("became nan" in note for note in found.notes)
     assert len(found.latencies) >= 2
     plain = on_cpu(small(dense()))
-    assert not any("nan" in note for note in plain.notes)
+    assert not any("nan or infinite" in note for note in plain.notes)
+
+
+def test_a_loss_that_grows_beyond_numbers_while_it_is_timed_is_said():
+    calls = []
+
+    def loss(model, x):
+        calls.append(x)
+        return model(x).mean() * (1.0 if len(calls) <= 3 * 5 else float("inf"))
+
+    found = on_cpu(small(dense(), loss=loss), seconds=600)
+    assert any("became nan or infinite while steps were timed" in note for note in found.notes)
+
+
+def test_p06_a_profile_lists_what_got_no_gradient_and_does_not_wait_for_it():
+    model = torch.nn.ModuleDict({"used": dense(), "unused": torch.nn.Linear(4, 4)})
+    model["unused"].bias = torch.nn.Parameter(torch.zeros(4))
+    workload = small(model, loss=lambda model, x: model["used"](x).square().mean())
+    found = on_cpu(workload)
+    assert "find_unused_parameters needed" in found.notes
+    assert any("unused.weight" in note and "without a gradient" in note for note in found.notes)
+    assert {g.name for g in found.gradients.gradients} == {
+        f"used.{layer}.{part}" for layer in (0, 2) for part in ("weight", "bias")
+    }
+
+
+def test_p08_a_profile_of_batchnorm_on_single_values_begins_at_two_samples():
+    found = on_cpu(normed(dataset_size=1201, global_batch=4), max_batch=None, seconds=600)
+    assert (found.min_batch, found.max_batch, found.latencies[0].batch) == (2, 4, 2)
+    assert any("smallest usable batch is 2" in note for note in found.notes)
+    assert not any("out of memory" in note for note in found.notes)
 
 
 def test_parameters_that_are_not_optimised_are_told():

@@ -27,6 +27,9 @@ def main() -> None:
         run()
     finally:
         _answer_interrupts(_end)
+        # Python remembers a Ctrl-C that passed through an exec() of text, whoever caught it later,
+        # and would end by the signal instead of the exit code. The next exec() forgets it.
+        exec("")  # noqa: S102 - nothing of anybody's
 
 
 @contextmanager

@@ -22,9 +22,9 @@ class Options:
         accumulation: passes before each optimizer step.
         isolate: whether every size is tried in a process of its own; None: on GPUs.
         gpu: the name that plans know the device by; None: the device's own.
-        seconds: for all of it; the least number of steps is taken whatever it takes, and
-            where sizes are compiled, or tried in processes of their own, the search for the largest
-            gets so long again.
+        seconds: for all of it; nothing is begun later but a few steps without which there is no
+            profile. Where sizes are compiled, or tried in processes of their own, the search for
+            the largest gets so long again.
         error: standard error of the median step time that is good enough, as a fraction.
     """
 

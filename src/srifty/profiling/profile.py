@@ -158,7 +158,7 @@ def _measure(
         findings.cut += [
             f"batch {t.batch} ({t.steps} steps)" for t in rounds.timings if t.batch in rounds.cut
         ]
-        if not runner.loss_is_finite:
+        if sizes.finite and not runner.loss_is_finite:
             findings.notes.append(
                 "The loss became nan or infinite while steps were timed; they take as long as with "
                 "numbers, but a lower learning rate may train better."

@@ -36,6 +36,7 @@ class SizeRange:
         verified_batches: those that were run in full.
         peak_memory_bytes: peak memory by batch, where measured.
         notes: what the search found.
+        finite: whether all losses were numbers.
     """
 
     min_batch: int
@@ -44,6 +45,7 @@ class SizeRange:
     verified_batches: tuple[int, ...] = ()
     peak_memory_bytes: dict[int, int] = field(default_factory=dict[int, int])
     notes: tuple[str, ...] = ()
+    finite: bool = True
 
 
 def find_sizes(
@@ -117,15 +119,16 @@ def find_sizes(
 
 
 def _wrong_batches(workload: Workload, limit: BatchLimit) -> tuple[str, ...]:
-    """Returns all sizes up to one that failed for which `make_batch` is wrong, in sentences."""
+    """Returns a note on further sizes, up to one that failed, for which `make_batch` is wrong."""
     failed = [one.batch for one in limit.outcomes if one.verdict is Verdict.OTHER_ERROR]
     if not failed:
         return ()
-    fits = {outcome.batch for outcome in limit.outcomes if outcome.fits}
+    known = {outcome.batch for outcome in limit.outcomes}
+    others = [size for size in candidate_sizes(1, max(failed)) if size not in known]
     try:
-        workload.check_batches(size for size in candidate_sizes(1, max(failed)) if size not in fits)
+        workload.check_batches(others)
     except InputError as error:
-        return tuple(f"{problem}." for problem in error.problems)
+        return (f"That was not all: {error.problems[0]}.",)
     return ()
 
 
@@ -147,4 +150,5 @@ def _range(limit: BatchLimit, notes: tuple[str, ...]) -> SizeRange:
         verified_batches=limit.verified_batches,
         peak_memory_bytes={b: p for b, p in limit.peak_memory_bytes.items() if p > 0},
         notes=notes,
+        finite=all(outcome.finite for outcome in limit.outcomes if outcome.fits),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from srifty.errors import InputError, Problem
+from srifty.errors import InputError
 from srifty.profiling._torch import Module, Optimizer, Tensor, torch
 from srifty.profiling.blame import blamed_on
 
@@ -97,29 +97,32 @@ class Workload:
         Raises:
             InputError: the user's function fails, or gives a batch of another size.
         """
-        with blamed_on(self.name, f"making a batch of {size}"):
-            batch = self.make_batch(size)
-        sizes = leading_sizes(batch)
-        if size not in sizes:
-            found = f"{min(sizes)}" if sizes else "no tensors at all"
-            raise InputError(f"make_batch({size}) gave a batch of {found}; {_EXACTLY}", self.name)
+        batch, wrong = self._made(size)
+        if wrong:
+            raise InputError(f"{wrong}; {_EXACTLY}", self.name)
         return batch
 
     def check_batches(self, sizes: Iterable[int]) -> None:
         """Makes a batch of each size, and throws it away.
 
         Raises:
-            InputError: the user's function fails, or gives batches of other sizes; of all sizes
-                that are wrong.
+            InputError: the user's function fails, or gives batches of other sizes; all are named.
         """
-        problems: list[Problem] = []
-        for size in sizes:
-            try:
-                self.batch_of(size)
-            except InputError as error:
-                problems += error.problems
-        if problems:
-            raise InputError(problems, self.name)
+        wrong = [problem for size in sizes if (problem := self._made(size)[1])]
+        if wrong:
+            raise InputError(f"{', '.join(wrong)}; {_EXACTLY}", self.name)
+
+    def _made(self, size: int) -> tuple[Any, str]:
+        """Returns a batch, and what is wrong with its size; empty where nothing is."""
+        with blamed_on(self.name, f"making a batch of {size}"):
+            batch = self.make_batch(size)
+        sizes = leading_sizes(batch)
+        if size in sizes:
+            return batch, ""
+        return (
+            batch,
+            f"make_batch({size}) gave a batch of {min(sizes, default='no tensors at all')}",
+        )
 
 
 def batch_size_of(batch: Any) -> int:
