@@ -103,16 +103,19 @@ def score(name: str, device: CpuDevice, rounds: int, most: int) -> Score:
     between = [size for size in _BETWEEN.get(name, (10, 40)) if size < scale]
     sizes = sorted({*candidates, *between})
     stopwatch.warm_up(sizes[0])
-    placed = place_probes(scout(stopwatch, candidates), _PROBES, fit).batches
+    # The sizes between run as well, unseen by the placement: from what lies in the heap glibc
+    # decides which memory to give back after each step, and so how long steps of *all* sizes take.
+    seen = [[one for one in each if one.batch in candidates] for each in scout(stopwatch, sizes)]
+    placed = place_probes(seen, _PROBES, fit).batches
     # As many steps in a row as in scouting: the first ones after another size are slower.
     steps = {
         size: steps_of_a_look(min(one.step_s for one in stopwatch.chunk(size, 2).times))
         for size in sizes
     }
-    seen: tuple[list[Any], list[Any]] = ([], [])
+    timed: tuple[list[Any], list[Any]] = ([], [])
     for _, half, size in itertools.product(range(rounds), range(2), sizes):
-        seen[half].extend((size, one) for one in stopwatch.chunk(size, steps[size]).times)
-    shown, truth = (_curves(sizes, half) for half in seen)
+        timed[half].extend((size, one) for one in stopwatch.chunk(size, steps[size]).times)
+    shown, truth = (_curves(sizes, half) for half in timed)
 
     def errors(chosen: Sequence[int], model: Any) -> Floats:
         at = [sizes.index(size) for size in chosen]

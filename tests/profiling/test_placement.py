@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def curve(sizes, forward, backward=None):
 
 
 def error(scouted, chosen):
-    """Mean relative error over forward, backward and both, at the sizes that were not chosen."""
+    """Mean relative error at the sizes not chosen: forward, backward or both, the worst one."""
     others = [one for one in scouted if one.batch not in chosen]
     at = np.array([one.batch for one in others], dtype=float)
     errors = []
@@ -41,7 +41,7 @@ def error(scouted, chosen):
         shown = [part(one) for one in scouted if one.batch in chosen]
         predicted = chords(chosen, shown)(at)
         errors.append(np.mean(np.abs(predicted / [part(one) for one in others] - 1)))
-    return float(np.mean(errors))
+    return float(max(errors))
 
 
 @given(least=st.integers(1, 5000), more=st.integers(0, 10**6), count=st.integers(2, 30))
@@ -88,7 +88,7 @@ def test_no_other_set_with_both_ends_comes_nearer(forward, backward):
     least = min(
         error(scouted, (sizes[0], *inner, sizes[-1])) for inner in combinations(sizes[1:-1], 2)
     )
-    assert error(scouted, placed.batches) <= least + 0.0005 + 1e-12  # what counts as a tie
+    assert error(scouted, placed.batches) <= least + 0.001 + 1e-12  # what counts as a tie
     assert placed.scouted_error == pytest.approx(error(scouted, placed.batches), abs=1e-12)
 
 
@@ -111,6 +111,20 @@ def test_a_disturbed_pass_moves_no_probe():
     disturbed[3:] = quiet[3:]
     placed = place_probes([disturbed, quiet, quiet, quiet, quiet], 4, chords)
     assert placed == place_probes([quiet] * 5, 4, chords)
+
+
+def test_no_probes_crowd_where_only_noise_bends_the_curve():
+    sizes = candidate_sizes(1, 64)
+    noise = np.random.default_rng(3)
+
+    def line(batch):
+        return (0.02 + 0.002 * batch) * float(noise.normal(1, 0.02))
+
+    widest = []
+    for _ in range(3):
+        placed = place_probes([curve(sizes, line, line) for _ in range(5)], 4, fit).batches
+        widest.append(max(after / before for before, after in pairwise(placed)))
+    assert np.median(widest) <= 16
 
 
 def test_the_model_that_reads_the_probes_places_them():
