@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srifty.compute.fit import fit_latency
@@ -77,6 +77,7 @@ def test_probes_go_to_both_sides_of_a_jump():
     assert error(curve(sizes, jumps), placed.batches) < 0.2 * even
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(0.1, 10), min_size=6, max_size=9),
     st.lists(st.floats(0.1, 10), min_size=9, max_size=9),
@@ -111,20 +112,6 @@ def test_a_disturbed_pass_moves_no_probe():
     disturbed[3:] = quiet[3:]
     placed = place_probes([disturbed, quiet, quiet, quiet, quiet], 4, chords)
     assert placed == place_probes([quiet] * 5, 4, chords)
-
-
-def test_no_probes_crowd_where_only_noise_bends_the_curve():
-    sizes = candidate_sizes(1, 64)
-    noise = np.random.default_rng(3)
-
-    def line(batch):
-        return (0.02 + 0.002 * batch) * float(noise.normal(1, 0.02))
-
-    widest = []
-    for _ in range(3):
-        placed = place_probes([curve(sizes, line, line) for _ in range(5)], 4, fit).batches
-        widest.append(max(after / before for before, after in pairwise(placed)))
-    assert np.median(widest) <= 16
 
 
 def test_the_model_that_reads_the_probes_places_them():
