@@ -161,6 +161,11 @@ def page(scores: Sequence[Score], clock: str, rounds: int, seconds: float) -> st
         "errors; *each*: the least that any set of four reaches, each figure with its own set;",
         "*line*: one line (APM); *floor*: one measurement of the same sizes against the other.",
         "",
+        "The sizes that placement does not see run beside those it does, from the start: which",
+        "memory glibc gives back to the system after a step depends on all that lies in the heap,",
+        "and steps that must take it back are up to 40 % slower (vgg, batch 32). Scouted in another",
+        "heap than the one it is timed in, a curve jumps elsewhere.",
+        "",
         "| model | placed at | best at | placed | even | best | each | line | floor "
         "| placed − best |",
         "|---|---|---|---|---|---|---|---|---|---|",
