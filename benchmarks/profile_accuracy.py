@@ -163,8 +163,8 @@ def page(scores: Sequence[Score], clock: str, rounds: int, seconds: float) -> st
         "",
         "The sizes that placement does not see run beside those it does, from the start: which",
         "memory glibc gives back to the system after a step depends on all that lies in the heap,",
-        "and steps that must take it back are up to 40 % slower (vgg, batch 32). Scouted in another",
-        "heap than the one it is timed in, a curve jumps elsewhere.",
+        "and steps that must take it back are up to 40 % slower (vgg, batch 32). Scouted in",
+        "another heap than the one it is timed in, a curve jumps elsewhere.",
         "",
         "| model | placed at | best at | placed | even | best | each | line | floor "
         "| placed − best |",
