@@ -46,7 +46,7 @@ def buckets_as_registered(
 
 
 def ready_in_turn(
-    buckets: Sequence[Bucket], ready: Callable[[Gradient], float | None]
+    buckets: Sequence[Sequence[Gradient]], ready: Callable[[Gradient], float | None]
 ) -> list[float]:
     """Returns when each bucket can be sent, as a fraction of the backward pass.
 

@@ -232,7 +232,9 @@ def _build(file: _ProfileFile, source: str) -> WorkloadProfile:
                 file.find_unused_parameters,
             )
         elif file.unused_parameters or file.find_unused_parameters:
-            problems.append(Problem("unused_parameters", "need the gradients that they stand beside"))
+            problems.append(
+                Problem("unused_parameters", "need the gradients that they stand beside")
+            )
     except InputError as error:
         problems += [Problem("gradients", problem.message) for problem in error.problems]
     plain = {name: value for name, value in file if name not in _PARTS}

@@ -291,8 +291,8 @@ def _about_gradients(schedule: GradientSchedule, sync: GradientSync) -> list[str
         sentences.append("Gradient order and ready times are estimated, not measured.")
     if keeps_registration(schedule, sync) and schedule.registered is None:
         sentences.append(
-            "find_unused_parameters keeps the order in which parameters are registered; the profile "
-            "does not have it: the reverse of the gradients' order is assumed."
+            "find_unused_parameters keeps the order in which parameters are registered; that is "
+            "not in the profile: the reverse of the gradients' order is assumed."
         )
     return sentences
 

@@ -20,7 +20,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
-def path_values(evaluate: Callable[[IntArray, IntArray], FloatArray], near: FloatArray) -> FloatArray:
+def path_values(
+    evaluate: Callable[[IntArray, IntArray], FloatArray], near: FloatArray
+) -> FloatArray:
     """Returns (R, K) values of R functions at K points of their paths.
 
     The points that are evaluated are halved until what lies between them is foretold.
@@ -54,9 +56,7 @@ def path_values(evaluate: Callable[[IntArray, IntArray], FloatArray], near: Floa
     return result
 
 
-def _between(
-    near: FloatArray, knots: IntArray, values: FloatArray, points: IntArray
-) -> FloatArray:
+def _between(near: FloatArray, knots: IntArray, values: FloatArray, points: IntArray) -> FloatArray:
     """Returns (N, M) values at points, from those (N, L) at the knots."""
     upper = np.clip(np.searchsorted(knots, points), 1, len(knots) - 1)
     at_knots = near[:, knots]
