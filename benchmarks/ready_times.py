@@ -8,8 +8,8 @@ by round. Prints, per model, mean absolute errors in hundredths of the backward 
 
 * of each batch size's ready times against those of 64;
 * of 64 as a profile with 16 and 128 gives it;
-* as a profile stores it: of four timed sizes and those that are then added, against every size from
-  16 on that is not stored, on average and at the worst (and which that is);
+* as a profile stores it: of four timed sizes and at most four that are then added, against every
+  size from 16 on that is not stored, on average and at the worst (and which that is);
 * of the odd rounds against the even ones at 64, which is the noise floor;
 
 and whether order and sizes were the same each time, and what the hooks cost at a batch of 16.
@@ -30,14 +30,21 @@ from srifty.core.job import GradientSync, SyncMode
 from srifty.core.profile import Gradient, GradientSchedule
 from srifty.profiling.device import CpuDevice, Device, find_device
 from srifty.profiling.gradients import GradientTimes, measure_gradients, measure_overhead
-from srifty.profiling.ready_times import STEADY_BATCH, next_batch, ready_error, with_batches
+from srifty.profiling.ready_times import (
+    MOST_ADDED,
+    STEADY_BATCH,
+    next_batch,
+    ready_error,
+    with_batches,
+)
 from srifty.profiling.steps import StepRunner
 from srifty.profiling.workload import Workload
 from srifty.simulator.transfers import transfers_of
 
 _SHOWN = (1, 4, 16, 32, 128)
-_BATCHES = (1, 4, 16, 24, 32, 48, 64, 96, 128)
 _TIMED = (1, 4, 24, 128)
+_NEVER_STORED = (20, 40, 80, 112)
+_BATCHES = (1, 4, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128)
 _ENDS = (16, 128)
 _REFERENCE = 64
 _OVERHEAD_BATCH = 16
@@ -114,8 +121,11 @@ def as_stored(schedule: GradientSchedule, batch: int) -> GradientSchedule:
 def stored(found: dict[int, GradientTimes]) -> GradientSchedule:
     """Returns what a profile stores of what was found: timed sizes, and those that are added."""
     measured = [found[batch] for batch in _TIMED]
-    while (batch := next_batch(measured, _BATCHES)) is not None:
-        measured.append(found[batch])
+    candidates = [batch for batch in _BATCHES if batch not in _NEVER_STORED]
+    for _ in range(MOST_ADDED):
+        batch = next_batch(measured, candidates)
+        if batch is not None:
+            measured.append(found[batch])
     reference = min(batch for batch in _TIMED if batch >= STEADY_BATCH)
     return with_batches(found[reference], measured)
 

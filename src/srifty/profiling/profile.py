@@ -28,7 +28,7 @@ from srifty.profiling.placement import (
     half_octaves,
     place_probes,
 )
-from srifty.profiling.ready_times import STEADY_BATCH, next_batch, with_batches
+from srifty.profiling.ready_times import MOST_ADDED, STEADY_BATCH, next_batch, with_batches
 from srifty.profiling.scouting import MOST_STEPS, PASSES, scout
 from srifty.profiling.sizes import SizeRange, find_sizes
 from srifty.profiling.state import snapshot
@@ -50,9 +50,8 @@ from srifty.profiling.workload import Workload, tensors_of
 _SEARCH_SHARE, _SCOUT_SHARE = 0.35, 0.2
 _LEAST_ROUNDS = 3
 _INPUT_SECONDS = 5.0
-# Sizes beside the timed ones whose ready times are measured: at most so many, begun within this
-# share of the time.
-_MOST_READY_SIZES, _READY_SHARE = 4, 0.1
+# Ready times at sizes that are not timed are measured within this share of the time.
+_READY_SHARE = 0.1
 
 
 @dataclass
@@ -248,7 +247,7 @@ def _gradients(
     candidates = () if options.compiled else half_octaves(sizes[0], sizes[-1])
     began_s = runner.device.host_s()
     while (
-        len(measured) - len(sizes) < _MOST_READY_SIZES
+        len(measured) - len(sizes) < MOST_ADDED
         and runner.device.host_s() - began_s < _READY_SHARE * options.seconds
         and (further := next_batch(measured, candidates)) is not None
     ):

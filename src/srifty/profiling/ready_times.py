@@ -18,12 +18,14 @@ from srifty.errors import InputError
 if TYPE_CHECKING:
     from srifty.profiling.gradients import GradientTimes
 
+# So many sizes are measured beside those that are timed anyway, at most.
+MOST_ADDED = 4
 # From this batch on, neighbouring sizes lie at most so far apart, as a ratio ...
 STEADY_BATCH = 16
 _MOST_APART = 4.0
 # ... and their ready times differ by no more than this, as a fraction of the backward pass, unless
 # there is no size between them.
-_MOST_DIFFERENT = 0.03
+_MOST_DIFFERENT = 0.02
 
 
 def next_batch(measured: Sequence[GradientTimes], candidates: Sequence[int]) -> int | None:
