@@ -65,14 +65,14 @@ def test_the_latencies_are_those_of_the_device():
 
 
 def test_ready_times_are_known_at_all_timed_sizes_and_some_between():
-    found = profiled(batch_sizes=(1, 4, 64))
+    found = profiled(batch_sizes=(1, 4, 128), max_batch=128)
     gradients = found.gradients
-    # The fake device's fractions depend on no batch: only the gap above 16 asks for another size.
-    assert gradients.batches == (1, 4, 16, 64)
+    # The fake device's fractions depend on no batch: only the gap above 16 asks for others.
+    assert gradients.batches == (1, 4, 16, 48, 128)
     for gradient in gradients.gradients:
         for ready in gradient.ready_at.values():
             assert ready == pytest.approx(gradient.ready, abs=0.02)
-    assert any("Gradients were timed at batch 1, 4, 16, 64" in note for note in found.notes)
+    assert any("Gradients were timed at batch 1, 4, 16, 48, 128" in note for note in found.notes)
     assert profiled(batch_sizes=(8,)).gradients.batches == ()
 
 

@@ -29,15 +29,17 @@ def test_without_noise_the_slowest_is_exact(positions):
 
 @settings(max_examples=30, deadline=None)
 @given(POSITIONS)
-def test_noisy_workers_are_near_what_they_really_do(positions):
+def test_however_the_paths_jump_only_part_of_the_noise_is_missed(positions):
     def evaluate(rows, at):
         means = positions[rows][:, at]
         return expected_maximum(means, 0.05 * means, np.array([4.0, 8.0]))[0]
 
     everything = evaluate(np.arange(len(positions)), np.arange(positions.shape[1]))
     found = path_values(evaluate, positions.max(axis=2))
-    # Jumps like these leave a few transfers between the evaluated ones, where groups change places.
-    np.testing.assert_allclose(found, everything, rtol=2e-2)
+    # The slowest of 12 equal workers exceeds the mean by 1.63 spreads, one worker by none: values lie
+    # between 1 and 1.082 times the slowest mean, and so does what is put between two of them.
+    np.testing.assert_allclose(found, everything, rtol=0.082)
+    assert (found >= positions.max(axis=2) * (1 - 1e-3)).all()
 
 
 def test_few_points_are_all_evaluated():

@@ -4,7 +4,7 @@ Where ready fractions depend on a worker's micro-batch, the time at which transf
 slowest worker is no function of one variable any more. But it stays close to the slowest worker's
 mean, which costs little at all transfers: between the transfers that are evaluated in full, the
 time follows that mean in proportion. With one dominant kind of workers, or without noise, that is
-exact.
+exact; otherwise what may be missed is how much the noise's share of the time varies in between.
 """
 
 from __future__ import annotations
