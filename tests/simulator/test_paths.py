@@ -36,8 +36,8 @@ def test_however_the_paths_jump_only_part_of_the_noise_is_missed(positions):
 
     everything = evaluate(np.arange(len(positions)), np.arange(positions.shape[1]))
     found = path_values(evaluate, positions.max(axis=2))
-    # The slowest of 12 equal workers exceeds the mean by 1.63 spreads, one worker by none: values lie
-    # between 1 and 1.082 times the slowest mean, and so does what is put between two of them.
+    # The slowest of 12 equal workers exceeds the mean by 1.63 spreads, a lone one by none: values
+    # lie between 1 and 1.082 times the slowest mean, and so does what is put between two of them.
     np.testing.assert_allclose(found, everything, rtol=0.082)
     assert (found >= positions.max(axis=2) * (1 - 1e-3)).all()
 
