@@ -14,7 +14,7 @@ from srifty.errors import InputError, SriftyError
 from srifty.profiling._torch import torch
 from srifty.profiling.blame import blamed_on
 from srifty.profiling.device import Device, find_device, move_to
-from srifty.profiling.gradients import measure_gradients, measure_overhead
+from srifty.profiling.gradient_sizes import time_gradients
 from srifty.profiling.input_rate import measure_input_rate
 from srifty.profiling.journal import Journal
 from srifty.profiling.options import Options
@@ -38,13 +38,8 @@ from srifty.units import format_duration
 
 # How the time is shared out: the search for the largest batch, scouting, gradients; timing gets
 # the rest, and the loader's seconds are taken off that.
-_SEARCH_SHARE, _SCOUT_SHARE, _GRADIENT_SHARE = 0.35, 0.2, 0.1
+_SEARCH_SHARE, _SCOUT_SHARE, _GRADIENT_SHARE = 0.35, 0.2, 0.15
 _INPUT_SHARE, _LEAST_INPUT_S, _MOST_INPUT_S = 0.1, 0.5, 5.0
-# Steps that gradients take with all of their repetitions; fewer where there is no time for these.
-_GRADIENT_STEPS, _MOST_CUT_STEPS = 9, 7
-_LEAST_PAIRS, _MOST_PAIRS = 2, 10
-# From this batch on, ready times as fractions of the backward pass hold for other batches too.
-_STEADY_READY = 16
 
 
 @dataclass
@@ -163,8 +158,18 @@ def _measure(
                 "The loss became nan or infinite while steps were timed; they take as long as with "
                 "numbers, but a lower learning rate may train better."
             )
-        gradients = _gradients(runner, rounds.timings, options, end_s, findings)
-    return _profile(workload, device, options, sizes, rounds.timings, gradients, rate, findings)
+        gradients = time_gradients(
+            runner,
+            rounds.timings,
+            accumulation=options.accumulation,
+            end_s=end_s,
+            # Every further size of a compiled model would be compiled anew.
+            add_sizes=not options.compiled,
+        )
+        findings.cut += gradients.cut
+        findings.notes += gradients.notes
+    timed = rounds.timings
+    return _profile(workload, device, options, sizes, timed, gradients.schedule, rate, findings)
 
 
 def _choose(
@@ -211,51 +216,6 @@ def _choose(
     journal.add("chosen", {"batches": list(chosen), "note": note})
     findings.notes.append(note)
     return chosen
-
-
-def _gradients(
-    runner: StepRunner,
-    timings: Sequence[BatchTiming],
-    options: Options,
-    end_s: float,
-    findings: _Findings,
-) -> GradientSchedule:
-    """Returns when gradients are ready, at the smallest timed size from which that is steady."""
-    timing = _for_gradients(timings)
-    size = timing.batch
-    batch = runner.device.move(runner.workload.batch_of(size))
-    room = int((end_s - runner.device.host_s()) / _step_s(timing, options))
-    if room >= _GRADIENT_STEPS:
-        found = measure_gradients(runner, batch)
-    else:  # what is left is shared out, but two steps are needed in any case
-        steps = max(1, min(_MOST_CUT_STEPS, room // 3))
-        found = measure_gradients(runner, batch, steps=steps, warm_up=1)
-        findings.cut.append(f"gradients ({found.steps} step{'s' * (found.steps > 1)})")
-    pairs = int((end_s - runner.device.host_s()) / _step_s(timing, options)) // 2
-    if pairs >= _LEAST_PAIRS:
-        overhead = measure_overhead(runner, batch, pairs=min(pairs, _MOST_PAIRS))
-        cost = f"cost {overhead.fraction:+.1%} (± {overhead.std:.1%}) of a step"
-    else:
-        cost = "were not timed themselves, for want of time"
-    findings.notes += [
-        f"Gradients were timed at batch {size}; the hooks {cost}, and are not in the latencies.",
-        *found.notes,
-    ]
-    return found.schedule
-
-
-def _for_gradients(timings: Sequence[BatchTiming]) -> BatchTiming:
-    steady = [timing for timing in timings if timing.batch >= _STEADY_READY]
-    return min(steady or [max(timings, key=_batch)], key=_batch)
-
-
-def _batch(timing: BatchTiming) -> int:
-    return timing.batch
-
-
-def _step_s(timing: BatchTiming, options: Options) -> float:
-    passes_s = options.accumulation * (timing.forward_s + timing.backward_s)
-    return max(passes_s + timing.optimizer_s, 1e-9)
 
 
 def _progress(timings: dict[int, BatchTiming], sizes: Sequence[int], effort: Effort) -> float:
