@@ -17,7 +17,7 @@ from typing import Any
 
 from srifty.core.profile import GradientSchedule
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, Tensor
+from srifty.profiling._torch import Tensor
 from srifty.profiling.device import Mark
 from srifty.profiling.parameters import (
     Parameter,
