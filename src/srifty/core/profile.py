@@ -18,6 +18,8 @@ from srifty.core._checks import (
 )
 
 _MOST_NAMES = 5
+# What `srifty profile` writes into the source there.
+_ON_CPU = "srifty profile on CPU"
 
 MaxBatchEvidence = Literal["measured", "estimated", "stopped-at"]
 
@@ -343,3 +345,8 @@ class WorkloadProfile:
     def is_split(self) -> bool:
         """Whether forward and backward were measured apart."""
         return self.latencies[0].is_split
+
+    @property
+    def is_cpu_posing(self) -> bool:
+        """Whether it was measured on a CPU by its own word, and yet names another device."""
+        return _ON_CPU in self.source and not self.estimated and not self.gpu.startswith("CPU")
