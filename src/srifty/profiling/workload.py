@@ -195,7 +195,8 @@ def load_factory(reference: str) -> Callable[[], Workload]:
             workload = factory()
         if not isinstance(workload, Workload):
             raise InputError(
-                f"returned {kind_of(workload)}; it must return a srifty.profiling.workload.Workload",
+                f"returned {kind_of(workload)}; it must return a "
+                "srifty.profiling.workload.Workload",
                 reference,
             )
         return workload
