@@ -146,7 +146,7 @@ class StepRunner:
         return loss / self.accumulation if self.accumulation > 1 else loss
 
 
-def _told(loss: object) -> str:
+def _told(loss: Any) -> str:
     """Returns what a loss is that is none."""
     if not isinstance(loss, torch.Tensor):
         return kind_of(loss)
