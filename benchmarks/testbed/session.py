@@ -1,0 +1,220 @@
+"""A bed of hosts on which ranks live, and serve one run after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.testbed.bed import Bed
+from benchmarks.testbed.commands import DEVICE
+from benchmarks.testbed.cpu import CpuUse
+from benchmarks.testbed.spec import Host, Network
+from benchmarks.testbed.task import Task
+
+_ROOT = Path(__file__).resolve().parents[2]
+_FIRST_PORT = 29500
+_READY_S = 120.0
+_SLACK_S = 60.0
+
+
+class RunFailed(Exception):  # noqa: N818 - a run may fail; the sweep goes on
+    """A process on the bed died or did not answer."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run showed.
+
+    Attributes:
+        seconds: timed iterations of each rank.
+        cpu: CPU use meanwhile.
+    """
+
+    seconds: tuple[tuple[float, ...], ...]
+    cpu: CpuUse
+
+
+def network_of(count: int, delay_ms: float, rate_mbit: float) -> Network:
+    """Returns a network of equal hosts."""
+    hosts = tuple(Host(f"vm{number}", rate_mbit) for number in range(count))
+    return Network(hosts, delay_ms=delay_ms)
+
+
+class Session:
+    """Processes on a bed, started as torchrun would start them.
+
+    Args:
+        bed: stands.
+        folder: where they leave what they found.
+    """
+
+    def __init__(self, bed: Bed, folder: Path) -> None:
+        self.bed, self.folder = bed, folder
+        self._hosts = [host.name for host in bed.network.hosts]
+        self._port = _FIRST_PORT
+
+    def set_rates(self, rates_mbit: Sequence[float]) -> None:
+        """Gives the first hosts these rates."""
+        now = [host.rate_mbit for host in self.bed.network.hosts]
+        for host, rate, before in zip(self._hosts, rates_mbit, now, strict=False):
+            if rate != before:
+                self.bed.set_rate(host, rate)
+
+    def environment(self, rank: int, world_size: int) -> dict[str, str]:
+        """Returns what torchrun tells a rank, one rank per host."""
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(_ROOT / "src"), str(_ROOT)]),
+            "MASTER_ADDR": self.bed.address(self._hosts[0]),
+            "MASTER_PORT": str(self._port),
+            "RANK": str(rank),
+            "WORLD_SIZE": str(world_size),
+            "GROUP_RANK": str(rank),
+            "GROUP_WORLD_SIZE": str(world_size),
+            "LOCAL_RANK": "0",
+            "LOCAL_WORLD_SIZE": "1",
+            "GLOO_SOCKET_IFNAME": DEVICE,
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        world_size: int,
+        log: Path,
+        extra: Mapping[str, str] | None = None,
+    ) -> list[subprocess.Popen[Any]]:
+        """Starts `python ARGUMENTS` as so many ranks, the k-th on the k-th host."""
+        self._port += 1
+        with log.open("ab") as output:
+            return [
+                self.bed.popen(
+                    host,
+                    [sys.executable, *arguments],
+                    env={**self.environment(rank, world_size), **(extra or {})},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                )
+                for rank, host in enumerate(self._hosts[:world_size])
+            ]
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        world_size: int,
+        log: Path,
+        *,
+        most_s: float,
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        """Runs a command as so many ranks to its end.
+
+        Raises:
+            RunFailed: a rank failed, or they took too long.
+        """
+        await_all(self.start(arguments, world_size, log, extra), most_s, log)
+
+
+def await_all(children: Sequence[subprocess.Popen[Any]], most_s: float, log: Path) -> None:
+    """Waits until processes have ended.
+
+    Raises:
+        RunFailed: one failed, or they took too long.
+    """
+    end_s = time.monotonic() + most_s
+    for child in children:
+        try:
+            code = child.wait(max(0.1, end_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            for other in children:
+                other.kill()
+            raise RunFailed(f"not done after {most_s:.0f} s; see {log}") from None
+        if code:
+            raise RunFailed(f"a rank ended with {code}; see {log}")
+
+
+class World:
+    """Ranks that live on all hosts of a session; the first n of them run what is asked.
+
+    Args:
+        session: where.
+        folder: for tasks and results; empty.
+    """
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        self._session, self._folder = session, folder
+        self._number = 0
+        count = len(session.bed.network.hosts)
+        self._log = folder / "ranks.log"
+        self._children = session.start(
+            ["-m", "benchmarks.testbed.worker", str(folder)], count, self._log
+        )
+        self._await([folder / "ready"], _READY_S)
+
+    def run(self, task: Task, most_s: float) -> Measured:
+        """Runs a task on the first ranks.
+
+        Args:
+            task: what.
+            most_s: how long it may take at most.
+
+        Raises:
+            RunFailed: a rank died, or they took too long; this world is of no more use.
+        """
+        number, self._number = self._number, self._number + 1
+        results = [
+            self._folder / f"result-{number}-{rank}.json" for rank in range(len(task.seats))
+        ]
+        self._session.bed.cpu()
+        self._tell(number, task.to_text())
+        self._await(results, most_s + _SLACK_S)
+        use = self._session.bed.cpu()
+        found = [json.loads(path.read_text(encoding="utf-8")) for path in results]
+        return Measured(tuple(tuple(part["seconds"]) for part in found), use)
+
+    def close(self) -> None:
+        """Ends the ranks."""
+        self._tell(self._number, "end")
+        try:
+            await_all(self._children, _SLACK_S, self._log)
+        except RunFailed:
+            return  # the bed ends what is left
+
+    def _tell(self, number: int, text: str) -> None:
+        part = self._folder / "part"
+        part.write_text(text, encoding="utf-8")
+        part.rename(self._folder / f"task-{number}.json")
+
+    def _await(self, paths: Sequence[Path], most_s: float) -> None:
+        end_s = time.monotonic() + most_s
+        while not all(path.exists() for path in paths):
+            dead = [child.poll() for child in self._children if child.poll() is not None]
+            if dead or time.monotonic() > end_s:
+                why = f"a rank ended with {dead[0]}" if dead else f"no answer in {most_s:.0f} s"
+                last = self._log.read_text(encoding="utf-8", errors="replace").strip()
+                raise RunFailed(f"{why}: {last.splitlines()[-1] if last else 'no message'}")
+            time.sleep(0.02)
+
+
+@contextmanager
+def open_world(network: Network) -> Iterator[tuple[Session, World]]:
+    """Yields ranks on all hosts of a network; everything is gone afterwards.
+
+    Args:
+        network: what to build.
+    """
+    with tempfile.TemporaryDirectory(prefix="srifty-testbed-") as folder, Bed(network) as bed:
+        session = Session(bed, Path(folder))
+        world = World(session, Path(folder))
+        yield session, world
+        world.close()
