@@ -38,7 +38,8 @@ class Network:
 
     Attributes:
         hosts: the VMs; the k-th (from 0) has the address 10.77.0.(k+1).
-        delay_ms: one-way delay between any two hosts, in ms; a round trip takes it twice.
+        delay_ms: one-way delay between programs of any two hosts, in ms; a round trip takes it
+            twice. 0: what the machine itself needs, some 0.05 ms.
         jitter_ms: standard deviation of that delay, in ms, order within a pair of hosts kept.
         core_mbit: rate of each rack's link to the others, each way, in Mbit/s; None: no limit.
         mtu: largest packet in bytes, 1280 to 9000.

@@ -1,4 +1,4 @@
-/* switch SEED DELAY_NS JITTER_NS QUEUE_BYTES CORE_BPS EARLY_NS  NETNS DEVICE RACK RATE_BPS ...
+/* switch SEED DELAY_NS JITTER_NS QUEUE_BYTES CORE_BPS COST_NS  NETNS DEVICE RACK RATE_BPS ...
  *
  * A packet switch in user space between TAP devices, one in each named network namespace: link
  * rates, one-way delay, jitter and a core link per rack, where the kernel has no netem.
@@ -10,8 +10,11 @@
  *     max(last byte in, start + bytes / rate),  start = max(first byte in, server free),
  * and a transfer ends when bytes / (slowest rate) + delay have passed, as if it were sent in small
  * frames. Queues hold QUEUE_BYTES and drop what exceeds them. Order within a pair of ports is kept
- * under jitter (normal, cut at zero delay). Packets are handed over EARLY_NS early, the time that
- * waking up costs.
+ * under jitter (normal, cut at zero delay).
+ *
+ * A sleeping processor needs tens of microseconds to wake up, on a delay of 250. How late timers
+ * fire is measured all along; they are set that much earlier, and a packet that woke the switch is
+ * taken to have arrived that much before. COST_NS is taken off for sockets, stacks and devices.
  *
  * Standard input: lines "INDEX RATE_BPS" change a port's rates; end of file ends the switch, so
  * that it never outlives whoever started it. Standard output: "ready" once every device exists.
@@ -34,7 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PORTS = 256, FRAME = 1 << 17, MAX_HOPS = 4, BATCH = 32 };
+enum { PORTS = 256, FRAME = 1 << 17, MAX_HOPS = 4, BATCH = 32, MOST_LATE_NS = 150000 };
 
 typedef struct { double bps, free_ns; } Server;
 typedef struct { int fd, rack; Server up, down; } Port;
@@ -51,7 +54,7 @@ static Port ports[PORTS];
 static int n_ports;
 static Server core_up[PORTS], core_down[PORTS];
 static double last_ns[PORTS][PORTS];
-static double delay_ns, jitter_ns, queue_bytes, core_bps, early_ns;
+static double delay_ns, jitter_ns, queue_bytes, core_bps, cost_ns;
 static Packet **heap;
 static size_t heap_size, heap_room;
 static uint64_t serials, seed;
@@ -181,7 +184,7 @@ static int serve(Packet *p) {
         p->tail_ns += added;
         *last = p->at_ns;
     }
-    if (p->hop == p->hops) p->at_ns = p->tail_ns - early_ns;
+    if (p->hop == p->hops) p->at_ns = p->tail_ns - cost_ns;
     return 1;
 }
 
@@ -247,7 +250,7 @@ int main(int argc, char **argv) {
     jitter_ns = atof(argv[3]);
     queue_bytes = atof(argv[4]);
     core_bps = atof(argv[5]);
-    early_ns = atof(argv[6]);
+    cost_ns = atof(argv[6]);
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     for (int a = 7; a < argc; a += 4) {
         Port *port = &ports[n_ports++];
@@ -265,19 +268,32 @@ int main(int argc, char **argv) {
     struct pollfd polled[PORTS + 1];
     for (int p = 0; p < n_ports; p++) polled[p] = (struct pollfd){ports[p].fd, POLLIN, 0};
     polled[n_ports] = (struct pollfd){0, POLLIN, 0};
+    double late_ns = 0, due_ns = 0;
     for (;;) {
         double now = now_ns();
-        run_until(now);
+        run_until(now > due_ns ? now : due_ns);
         struct timespec wait = {0, 0};
+        double set_ns = now = now_ns();
         if (heap_size) {
-            double left = heap[0]->at_ns - now_ns();
-            if (left > 0) wait = (struct timespec){left / 1e9, fmod(left, 1e9)};
+            due_ns = heap[0]->at_ns;
+            if (due_ns - late_ns > now) {
+                set_ns = due_ns - late_ns;
+                wait = (struct timespec){(set_ns - now) / 1e9, fmod(set_ns - now, 1e9)};
+            }
         }
-        if (ppoll(polled, n_ports + 1, heap_size ? &wait : NULL, NULL) < 0 && errno != EINTR)
-            die("ppoll");
-        now = now_ns();
+        int fired = ppoll(polled, n_ports + 1, heap_size ? &wait : NULL, NULL);
+        if (fired < 0 && errno != EINTR) die("ppoll");
+        double woken = now_ns();
+        if (fired == 0 && set_ns > now) {
+            double late = woken - set_ns; /* what took longer was another process's turn */
+            late_ns += ((late < MOST_LATE_NS ? late : MOST_LATE_NS) - late_ns) / 64;
+        } else if (fired != 0) {
+            due_ns = 0;
+        }
+        /* Had it slept at all? If not, nobody had to be woken. */
+        double arrived = woken - now > late_ns ? woken - late_ns : woken;
         for (int p = 0; p < n_ports; p++)
-            if (polled[p].revents & POLLIN) take(p, now);
+            if (polled[p].revents & POLLIN) take(p, arrived);
         if (polled[n_ports].revents && !change_rates()) return 0;
     }
 }
