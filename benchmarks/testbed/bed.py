@@ -1,0 +1,227 @@
+"""An emulated cluster while it stands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from benchmarks.testbed import commands
+from benchmarks.testbed.build import (
+    configure_hosts,
+    connect_by_bridges,
+    enter,
+    make_namespaces,
+    run_batch,
+)
+from benchmarks.testbed.cpu import CpuMeter, CpuUse
+from benchmarks.testbed.native import compiled
+from benchmarks.testbed.preflight import preflight
+from benchmarks.testbed.procfs import process_id
+from benchmarks.testbed.spec import Network, check_rate
+from benchmarks.testbed.state import locked, namespaces, new_record
+from benchmarks.testbed.sweep import inside, kill, remove, sweep_leftovers
+from benchmarks.testbed.switch import pipe, start_switch, switch_command, tell_rate
+
+Policy = Literal["rr", "other"]
+FLOW = Path(__file__).parent / "flow.py"
+FLOW_PORT = 5201
+
+
+class Bed:
+    """A network of namespaces, built on entering and gone, processes and all, on leaving.
+
+    Entering also removes what earlier runs left that were killed.
+
+    Args:
+        network: what to build.
+        seed: of the jitter.
+
+    Attributes:
+        policy: scheduling policy that processes get unless told otherwise: "rr" (real-time, in
+            turns) where the machine lets this process use it, else "other".
+    """
+
+    policy: Policy
+
+    def __init__(self, network: Network, *, seed: int = 0) -> None:
+        self.network = network
+        self._seed = seed
+        self._record = new_record()
+        self._rates = [host.rate_mbit for host in network.hosts]
+        self._children: list[subprocess.Popen[Any]] = []
+        self._switch: subprocess.Popen[str] | None = None
+
+    @property
+    def switched(self) -> bool:
+        """Whether packets pass the switch in user space; else the kernel's bridges."""
+        return self.network.delay_ms > 0
+
+    def __enter__(self) -> Bed:
+        """Builds everything.
+
+        Raises:
+            RuntimeError: the machine lacks or refuses something; says what.
+        """
+        if missing := preflight():
+            raise RuntimeError("\n".join(missing))
+        sweep_leftovers()
+        with ExitStack() as undo:
+            undo.callback(self._take_down)
+            with locked():
+                self._record.write()
+                make_namespaces([*self._hosts, self._core])
+            self.policy = "rr" if self._allows_rr() else "other"
+            if self.switched:
+                command = switch_command(
+                    self.network, self._hosts, self._core, self.policy, self._seed
+                )
+                self._switch = start_switch(command)
+                self._adopt(self._switch)
+                configure_hosts(self.network, self._hosts, switched=True)
+            else:
+                connect_by_bridges(self.network, self._hosts, self._core)
+            self._meter = CpuMeter(lambda: inside(self._names))
+            undo.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Kills every process inside by its number and removes everything."""
+        self._take_down()
+
+    def _take_down(self) -> None:
+        with locked():
+            remove(namespaces(self._record.bed), self._record.processes)
+            self._record.path.unlink(missing_ok=True)
+        for child in self._children:
+            child.wait()
+            for stream in (child.stdin, child.stdout, child.stderr):
+                # Whoever reads a pipe of its own goes on doing so; these are the bed's.
+                if stream is not None and child is self._switch:
+                    stream.close()
+        self._children.clear()
+
+    @property
+    def _hosts(self) -> list[str]:
+        return [self.namespace(host.name) for host in self.network.hosts]
+
+    @property
+    def _core(self) -> str:
+        return f"{self._record.bed}-net"
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self._hosts, self._core]
+
+    def _allows_rr(self) -> bool:
+        tried = subprocess.run(enter(self._core, "rr", ["true"]), capture_output=True)
+        return tried.returncode == 0
+
+    def _adopt(self, child: subprocess.Popen[Any]) -> None:
+        self._children.append(child)
+        found = process_id(child.pid)
+        if found is not None:
+            self._record = replace(self._record, processes=(*self._record.processes, found))
+            self._record.write()
+
+    def namespace(self, host: str) -> str:
+        """Name of a host's network namespace, as `ip netns` knows it."""
+        return f"{self._record.bed}-{self.network.index(host)}"
+
+    def address(self, host: str) -> str:
+        """IPv4 address of a host, which only hosts of this bed reach."""
+        return self.network.address(host)
+
+    def popen(
+        self,
+        host: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        policy: Policy | None = None,
+        shim: bool = True,
+        **options: Any,
+    ) -> subprocess.Popen[Any]:
+        """Starts a process on a host; it and all its children end with the bed at the latest.
+
+        Args:
+            host: name of the host.
+            argv: the command.
+            env: its environment; None: this process's.
+            policy: scheduling policy, inherited by its children; None: the bed's.
+            shim: preload what keeps gloo's event loop from starving its own threads.
+            options: for `subprocess.Popen`.
+        """
+        variables = dict(os.environ if env is None else env)
+        if shim:
+            others = variables.get("LD_PRELOAD", "")
+            variables["LD_PRELOAD"] = f"{compiled('epoll_pause')} {others}".strip()
+        command = enter(self.namespace(host), policy or self.policy, list(argv))
+        child = subprocess.Popen(command, env=variables, **options)
+        self._adopt(child)
+        return child
+
+    def set_rate(self, host: str, mbit: float) -> None:
+        """Changes the rate of a host's link, both ways, in Mbit/s, while everything runs."""
+        check_rate("mbit", mbit)
+        index = self.network.index(host)
+        now = replace(self.network.hosts[index], rate_mbit=mbit)
+        hosts = self.network.hosts
+        self.network = replace(self.network, hosts=(*hosts[:index], now, *hosts[index + 1 :]))
+        lines = commands.host_shaping(self.network, index, switched=self.switched, verb="change")
+        run_batch("tc", self._hosts[index], lines)
+        if self._switch is not None:
+            tell_rate(self._switch, index, mbit)
+        else:
+            run_batch("tc", self._core, [commands.downlink(self.network, index, verb="change")])
+
+    @contextmanager
+    def cross_traffic(
+        self, src: str, dst: str, mbit: float, on_s: float, off_s: float, seed: int
+    ) -> Iterator[None]:
+        """A TCP flow between two hosts that comes and goes while the context is open.
+
+        Args:
+            src: host that sends.
+            dst: host that receives.
+            mbit: rate while on, in Mbit/s, as far as the network lets it.
+            on_s: mean length of the spells that send, in s (exponential).
+            off_s: mean length of the pauses, in s (exponential); 0: none.
+            seed: of those lengths.
+        """
+        check_rate("mbit", mbit)
+        if on_s <= 0 or off_s < 0:
+            raise ValueError(f"on_s {on_s} and off_s {off_s}: give on_s > 0 and off_s >= 0")
+        port = str(FLOW_PORT + len(self._children))
+        to = [self.address(dst), port]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        ends = []
+        try:
+            for host, arguments in (
+                (dst, ["sink", *to]),
+                (src, ["source", *to, *map(str, (mbit, on_s, off_s, seed))]),
+            ):
+                script = [sys.executable, "-S", "-E", str(FLOW), *arguments]
+                ends.append(self.popen(host, script, shim=False, **pipes))
+                if pipe(ends[-1].stdout).readline() != "ready\n":
+                    raise RuntimeError(f"cross traffic from {src} to {dst} did not start")
+            yield
+        finally:
+            kill([found for end in ends if (found := process_id(end.pid))])
+            for end in ends:
+                end.communicate()
+
+    def cpu(self) -> CpuUse:
+        """Mean CPU use since the last call, or since the bed stood."""
+        return self._meter.read()

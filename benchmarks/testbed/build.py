@@ -1,0 +1,69 @@
+"""Makes namespaces, links and shapers as a network's spec says."""
+
+from __future__ import annotations
+
+import subprocess
+
+from benchmarks.testbed import commands
+from benchmarks.testbed.native import compiled
+from benchmarks.testbed.spec import Network
+from benchmarks.testbed.state import NAMESPACES
+
+# Nothing but IPv4 on the links, and no connection learns from an earlier one's losses.
+_SETTINGS = """
+[ ! -e /proc/sys/net/ipv6/conf/all/disable_ipv6 ] ||
+    echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6
+[ ! -e /proc/sys/net/ipv4/tcp_no_metrics_save ] || echo 1 > /proc/sys/net/ipv4/tcp_no_metrics_save
+"""
+
+
+def run_batch(tool: str, namespace: str | None, lines: list[str]) -> None:
+    """Has `ip` or `tc` carry out lines, in a namespace or outside.
+
+    Raises:
+        RuntimeError: a line failed; says what the tool said.
+    """
+    where = [] if namespace is None else ["-n", namespace]
+    done = subprocess.run(
+        [tool, *where, "-batch", "-"],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{tool} {' '.join(where)}: {done.stderr.strip()}")
+
+
+def make_namespaces(names: list[str]) -> None:
+    """Makes network namespaces and settles what the kernel keeps for each."""
+    run_batch("ip", None, [f"netns add {name}" for name in names])
+    for name in names:
+        settings = enter(name, "other", ["/bin/sh", "-c", _SETTINGS])
+        done = subprocess.run(settings, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"settings of namespace {name}: {done.stderr.strip()}")
+
+
+def enter(namespace: str, policy: str, argv: list[str], priority: int = 1) -> list[str]:
+    """The command that runs another inside a namespace under a scheduling policy."""
+    return [
+        str(compiled("enter")),
+        str(NAMESPACES / namespace),
+        policy,
+        str(priority),
+        *argv,
+    ]
+
+
+def connect_by_bridges(network: Network, hosts: list[str], core: str) -> None:
+    """Cables from every host's namespace to bridges in the namespace `core`, shaped both ways."""
+    run_batch("ip", core, commands.bridge_links(network, hosts))
+    run_batch("tc", core, commands.bridge_shaping(network))
+    configure_hosts(network, hosts, switched=False)
+
+
+def configure_hosts(network: Network, hosts: list[str], *, switched: bool) -> None:
+    """Addresses, neighbours and the uplink's shaper of every host, whose device is there."""
+    for index, namespace in enumerate(hosts):
+        run_batch("ip", namespace, commands.host_links(network, index))
+        run_batch("tc", namespace, commands.host_shaping(network, index, switched=switched))

@@ -1,0 +1,133 @@
+"""The lines that `ip -batch` and `tc -batch` read to build a network. Nothing is run here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.testbed.spec import ADDRESS_PREFIX, Network
+
+DEVICE = "eth0"  # every host's link, inside its own namespace
+CORE_BRIDGE = "br-core"
+# What a queue in the network holds before it drops: 84 ms at 100 Mbit/s, 10 ms at 800.
+QUEUE_BYTES = 1 << 20
+# A sender's own queue never drops: TCP stops at a few packets per socket.
+SENDER_QUEUE_BYTES = 16 << 20
+LOW_RATE_MBIT = 200.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes for a token bucket; the burst has to exceed one large packet with its headers.
+
+    Otherwise tbf cuts large packets up, which takes the CPU's time and loses a third of the rate.
+    """
+
+    gso_bytes: int  # largest packet that TCP hands to the device
+    burst_bytes: int
+
+
+LARGE = Shape(gso_bytes=65_536, burst_bytes=131_072)
+# A burst passes unshaped. At low rates that shows: 128 KiB is 10 ms of 100 Mbit/s.
+SMALL = Shape(gso_bytes=32_768, burst_bytes=40_960)
+
+
+def shape(rate_mbit: float) -> Shape:
+    """The bucket for a link of that rate, in Mbit/s."""
+    return SMALL if rate_mbit <= LOW_RATE_MBIT else LARGE
+
+
+def token_bucket(
+    verb: str, device: str, rate_mbit: float, burst_bytes: int, queue_bytes: int
+) -> str:
+    """A `tc` line that gives a device a token bucket; `verb` is `add` or `change`."""
+    return (
+        f"qdisc {verb} dev {device} root handle 1: tbf rate {round(rate_mbit * 1000)}kbit "
+        f"burst {burst_bytes} limit {queue_bytes}"
+    )
+
+
+def mac(index: int) -> str:
+    """Hardware address of a host by its place: the switch reads the last two bytes as its port."""
+    return f"02:53:52:46:{index >> 8:02x}:{index & 255:02x}"
+
+
+def port(index: int) -> str:
+    """Name of a host's end in the namespace of the bridges."""
+    return f"port{index}"
+
+
+def bridge(network: Network, rack: str) -> str:
+    """Name of a rack's bridge."""
+    return f"br-{network.racks.index(rack)}"
+
+
+def host_links(network: Network, index: int) -> list[str]:
+    """`ip` lines for the inside of one host: its address, and whom it reaches.
+
+    The neighbours are written down, so that nothing asks for them while something is timed, and
+    TCP is reno: the one that every kernel lets a namespace use and that knows no rate of its own.
+    No default route: nothing leaves the bed.
+    """
+    size = shape(network.hosts[index].rate_mbit).gso_bytes
+    lines = [
+        "link set lo up",
+        f"link set {DEVICE} address {mac(index)} mtu {network.mtu} gso_max_size {size} up",
+        f"addr add {ADDRESS_PREFIX}{index + 1}/32 dev {DEVICE}",
+        f"route add {ADDRESS_PREFIX}0/24 dev {DEVICE} src {ADDRESS_PREFIX}{index + 1} congctl reno",
+    ]
+    lines += [
+        f"neigh add {ADDRESS_PREFIX}{other + 1} lladdr {mac(other)} dev {DEVICE} nud permanent"
+        for other in range(len(network.hosts))
+        if other != index
+    ]
+    return lines
+
+
+def host_shaping(network: Network, index: int, *, switched: bool, verb: str = "add") -> list[str]:
+    """`tc` lines for a host's uplink.
+
+    Behind the switch, which shapes exactly, the bucket is there to hold the sender back: TCP
+    counts what lies in it, and would fill any queue further on. Its burst then changes nothing.
+    """
+    rate = network.hosts[index].rate_mbit
+    burst = LARGE.burst_bytes if switched else shape(rate).burst_bytes
+    return [token_bucket(verb, DEVICE, rate, burst, SENDER_QUEUE_BYTES)]
+
+
+def downlink(network: Network, index: int, *, verb: str = "add") -> str:
+    """The `tc` line for a bridge's port to a host."""
+    rate = network.hosts[index].rate_mbit
+    return token_bucket(verb, port(index), rate, shape(rate).burst_bytes, QUEUE_BYTES)
+
+
+def bridge_links(network: Network, namespaces: list[str]) -> list[str]:
+    """`ip` lines for the bridges and the cables to every host's namespace."""
+    lines = []
+    racks = [bridge(network, rack) for rack in network.racks]
+    for name in [*racks, *([CORE_BRIDGE] if len(racks) > 1 else [])]:
+        lines += [f"link add name {name} type bridge", f"link set {name} mtu {network.mtu} up"]
+    for index, (host, namespace) in enumerate(zip(network.hosts, namespaces, strict=True)):
+        lines += [
+            f"link add name {port(index)} type veth peer name {DEVICE} netns {namespace}",
+            f"link set {port(index)} mtu {network.mtu} master {bridge(network, host.rack)} up",
+        ]
+    if len(racks) > 1:
+        for name in racks:
+            lines += [
+                f"link add name {name}-up type veth peer name {name}-down",
+                f"link set {name}-up mtu {network.mtu} master {name} up",
+                f"link set {name}-down mtu {network.mtu} master {CORE_BRIDGE} up",
+            ]
+    return lines
+
+
+def bridge_shaping(network: Network) -> list[str]:
+    """`tc` lines for the hosts' downlinks and, where it has a rate, the core."""
+    lines = [downlink(network, index) for index in range(len(network.hosts))]
+    if network.core_mbit is not None and len(network.racks) > 1:
+        for rack in network.racks:
+            for end in ("up", "down"):
+                device = f"{bridge(network, rack)}-{end}"
+                burst = LARGE.burst_bytes  # a host in front of it may send large packets
+                lines.append(token_bucket("add", device, network.core_mbit, burst, QUEUE_BYTES))
+    return lines
