@@ -6,19 +6,18 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.kinds import KINDS, kinds_of
 from benchmarks.testbed.layers import SCALE
 from benchmarks.testbed.learn import gpu_name, profile_path
 from srifty.baselines.apm import Apm, linear_latency
 from srifty.baselines.compute_only import ComputeOnly
-from srifty.baselines.ring import Ring, RingAllreduce
 from srifty.cli._workbench import Workbench, open_job
-from srifty.core.job import GradientSync, Sharing
+from srifty.core.job import Sharing
 from srifty.core.notation import parse_config
 from srifty.simulator import ConfigTable
+from srifty.simulator.exchange import ExchangeTimes
+from srifty.simulator.transfers import job_transfers
 
 _P90_STDS = 1.2815515655446004
 _MEMORY_GIB = {"K80": 12, "T4": 16, "V100": 16}
@@ -99,15 +98,30 @@ def forecast(case: Case, profiles: Path, store: Path, folder: Path) -> Forecast:
     config = parse_config(case.notation, bench.catalog.offers)
     table = ConfigTable.from_configs([config])
     found = bench.simulator.predict(bench.job, table)
-    paper = replace(
-        bench.job, sync=GradientSync(**{**_fields(bench.job.sync), "sharing": Sharing.PAPER})
-    )
+    paper = replace(bench.job, sync=replace(bench.job.sync, sharing=Sharing.PAPER))
     latency = bench.simulator.latency
     mean_s = {
         SRIFTY: float(found.mean_s[0]),
         PAPER: float(bench.simulator.predict(paper, table).mean_s[0]),
-        APM: float(_apm(bench, case).predict(bench.job, table).mean_s[0]),
+        APM: float(_apm(bench).predict(bench.job, table).mean_s[0]),
         COMPUTE_ONLY: float(ComputeOnly(latency).predict(bench.job, table).mean_s[0]),
     }
     p90_s = mean_s[SRIFTY] + _P90_STDS * float(found.persistent_std_s[0])
-    return Forecast(mean_s, p90_s, float(found.exposed_exchange_s[0]), _latency_share(bench, case))
+    return Forecast(mean_s, p90_s, float(found.exposed_exchange_s[0]), _latency_share(bench, table))
+
+
+def _apm(bench: Workbench) -> Apm:
+    """Returns APM with Srifty's own allreduce times: better than the ring it would fit itself."""
+    lines = {profile.gpu: linear_latency(profile) for profile in bench.job.profiles}
+    return Apm(lines, bench.simulator.allreduce)
+
+
+def _latency_share(bench: Workbench, table: ConfigTable) -> float:
+    """Returns which part of the transfers' own times is not bytes over the link's bandwidth."""
+    transfers = job_transfers(bench.job)
+    if transfers is None:
+        return 0.0
+    world = ExchangeTimes.of(bench.simulator.allreduce, table, transfers.sizes_bytes)
+    n = float(world.world_size[0])
+    bytes_s = 2 * transfers.sizes_bytes.sum() * (n - 1) / n / float(world.capacity[0])
+    return max(0.0, 1 - bytes_s / float(world.alone_s[0].sum()))
