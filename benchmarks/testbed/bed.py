@@ -54,7 +54,7 @@ class Bed:
         self.network = network
         self._seed = seed
         self._record = new_record()
-        self._rates = [host.rate_mbit for host in network.hosts]
+        self._size = self._fitting_size()
         self._children: list[subprocess.Popen[Any]] = []
         self._switch: subprocess.Popen[str] | None = None
 
@@ -84,9 +84,9 @@ class Bed:
                 )
                 self._switch = start_switch(command)
                 self._adopt(self._switch)
-                configure_hosts(self.network, self._hosts, switched=True)
             else:
-                connect_by_bridges(self.network, self._hosts, self._core)
+                connect_by_bridges(self.network, self._hosts, self._core, self._size)
+            configure_hosts(self.network, self._hosts, self._size)
             self._meter = CpuMeter(lambda: inside(self._names))
             undo.pop_all()
         return self
@@ -172,19 +172,53 @@ class Bed:
         self._adopt(child)
         return child
 
+    def _fitting_size(self) -> commands.Shape:
+        # A bucket before the switch only holds back, and may have any burst.
+        fitting = commands.fitting_shape(self.network)
+        return (
+            replace(fitting, burst_bytes=commands.LARGE.burst_bytes) if self.switched else fitting
+        )
+
     def set_rate(self, host: str, mbit: float) -> None:
         """Changes the rate of a host's link, both ways, in Mbit/s, while everything runs."""
-        check_rate("mbit", mbit)
-        index = self.network.index(host)
-        now = replace(self.network.hosts[index], rate_mbit=mbit)
-        hosts = self.network.hosts
-        self.network = replace(self.network, hosts=(*hosts[:index], now, *hosts[index + 1 :]))
-        lines = commands.host_shaping(self.network, index, switched=self.switched, verb="change")
-        run_batch("tc", self._hosts[index], lines)
-        if self._switch is not None:
-            tell_rate(self._switch, index, mbit)
-        else:
-            run_batch("tc", self._core, [commands.downlink(self.network, index, verb="change")])
+        self._change({host: mbit}, self._size)
+
+    def reshape(self, rates_mbit: Mapping[str, float]) -> None:
+        """Changes links' rates, in Mbit/s, between runs.
+
+        Unlike `set_rate` it also fits the size of packets to the rates, as a new bed does.
+        Connections that stay open keep theirs, so there should be none.
+        """
+        before = self._size
+        self._change(rates_mbit, None)
+        if self._size != before:
+            for namespace in self._hosts:
+                run_batch("ip", namespace, [commands.packet_size(self._size)])
+
+    def _change(self, rates_mbit: Mapping[str, float], size: commands.Shape | None) -> None:
+        """Sets rates, and buckets of that size; None: of the one that fits the new rates."""
+        for host, mbit in rates_mbit.items():
+            self.network.index(host)
+            check_rate(f"the rate of {host}", mbit)
+        before, old_size = self.network, self._size
+        self.network = replace(
+            before,
+            hosts=tuple(
+                replace(host, rate_mbit=rates_mbit.get(host.name, host.rate_mbit))
+                for host in before.hosts
+            ),
+        )
+        self._size = size or self._fitting_size()
+        for index, host in enumerate(self.network.hosts):
+            if host == before.hosts[index] and self._size == old_size:
+                continue
+            up = commands.uplink(self.network, index, self._size, verb="change")
+            run_batch("tc", self._hosts[index], [up])
+            if self._switch is not None:
+                tell_rate(self._switch, index, host.rate_mbit)
+            else:
+                down = commands.downlink(self.network, index, self._size, verb="change")
+                run_batch("tc", self._core, [down])
 
     @contextmanager
     def cross_traffic(

@@ -55,15 +55,14 @@ def enter(namespace: str, policy: str, argv: list[str], priority: int = 1) -> li
     ]
 
 
-def connect_by_bridges(network: Network, hosts: list[str], core: str) -> None:
+def connect_by_bridges(network: Network, hosts: list[str], core: str, size: commands.Shape) -> None:
     """Cables from every host's namespace to bridges in the namespace `core`, shaped both ways."""
     run_batch("ip", core, commands.bridge_links(network, hosts))
-    run_batch("tc", core, commands.bridge_shaping(network))
-    configure_hosts(network, hosts, switched=False)
+    run_batch("tc", core, commands.bridge_shaping(network, size))
 
 
-def configure_hosts(network: Network, hosts: list[str], *, switched: bool) -> None:
+def configure_hosts(network: Network, hosts: list[str], size: commands.Shape) -> None:
     """Addresses, neighbours and the uplink's shaper of every host, whose device is there."""
     for index, namespace in enumerate(hosts):
-        run_batch("ip", namespace, commands.host_links(network, index))
-        run_batch("tc", namespace, commands.host_shaping(network, index, switched=switched))
+        run_batch("ip", namespace, commands.host_links(network, index, size))
+        run_batch("tc", namespace, [commands.uplink(network, index, size)])

@@ -31,18 +31,19 @@ LARGE = Shape(gso_bytes=65_536, burst_bytes=131_072)
 SMALL = Shape(gso_bytes=32_768, burst_bytes=40_960)
 
 
-def shape(rate_mbit: float) -> Shape:
-    """The bucket for a link of that rate, in Mbit/s."""
-    return SMALL if rate_mbit <= LOW_RATE_MBIT else LARGE
+def fitting_shape(network: Network) -> Shape:
+    """The sizes for all links of a network, by its slowest: its packets pass that one too."""
+    rates = [host.rate_mbit for host in network.hosts]
+    if network.core_mbit is not None and len(network.racks) > 1:
+        rates.append(network.core_mbit)
+    return SMALL if min(rates) <= LOW_RATE_MBIT else LARGE
 
 
-def token_bucket(
-    verb: str, device: str, rate_mbit: float, burst_bytes: int, queue_bytes: int
-) -> str:
+def token_bucket(verb: str, device: str, rate_mbit: float, size: Shape, queue_bytes: int) -> str:
     """A `tc` line that gives a device a token bucket; `verb` is `add` or `change`."""
     return (
         f"qdisc {verb} dev {device} root handle 1: tbf rate {round(rate_mbit * 1000)}kbit "
-        f"burst {burst_bytes} limit {queue_bytes}"
+        f"burst {size.burst_bytes} limit {queue_bytes}"
     )
 
 
@@ -61,17 +62,17 @@ def bridge(network: Network, rack: str) -> str:
     return f"br-{network.racks.index(rack)}"
 
 
-def host_links(network: Network, index: int) -> list[str]:
+def host_links(network: Network, index: int, size: Shape) -> list[str]:
     """`ip` lines for the inside of one host: its address, and whom it reaches.
 
     The neighbours are written down, so that nothing asks for them while something is timed, and
     TCP is reno: the one that every kernel lets a namespace use and that knows no rate of its own.
     No default route: nothing leaves the bed.
     """
-    size = shape(network.hosts[index].rate_mbit).gso_bytes
     lines = [
         "link set lo up",
-        f"link set {DEVICE} address {mac(index)} mtu {network.mtu} gso_max_size {size} up",
+        f"link set {DEVICE} address {mac(index)} mtu {network.mtu} up",
+        packet_size(size),
         f"addr add {ADDRESS_PREFIX}{index + 1}/32 dev {DEVICE}",
         f"route add {ADDRESS_PREFIX}0/24 dev {DEVICE} src {ADDRESS_PREFIX}{index + 1} congctl reno",
     ]
@@ -83,21 +84,23 @@ def host_links(network: Network, index: int) -> list[str]:
     return lines
 
 
-def host_shaping(network: Network, index: int, *, switched: bool, verb: str = "add") -> list[str]:
-    """`tc` lines for a host's uplink.
+def packet_size(size: Shape) -> str:
+    """The `ip` line for how large a packet TCP hands to a host's device, on new connections."""
+    return f"link set {DEVICE} gso_max_size {size.gso_bytes}"
 
-    Behind the switch, which shapes exactly, the bucket is there to hold the sender back: TCP
+
+def uplink(network: Network, index: int, size: Shape, *, verb: str = "add") -> str:
+    """The `tc` line for a host's way out.
+
+    Behind the switch, which shapes exactly, this bucket is there to hold the sender back: TCP
     counts what lies in it, and would fill any queue further on. Its burst then changes nothing.
     """
-    rate = network.hosts[index].rate_mbit
-    burst = LARGE.burst_bytes if switched else shape(rate).burst_bytes
-    return [token_bucket(verb, DEVICE, rate, burst, SENDER_QUEUE_BYTES)]
+    return token_bucket(verb, DEVICE, network.hosts[index].rate_mbit, size, SENDER_QUEUE_BYTES)
 
 
-def downlink(network: Network, index: int, *, verb: str = "add") -> str:
+def downlink(network: Network, index: int, size: Shape, *, verb: str = "add") -> str:
     """The `tc` line for a bridge's port to a host."""
-    rate = network.hosts[index].rate_mbit
-    return token_bucket(verb, port(index), rate, shape(rate).burst_bytes, QUEUE_BYTES)
+    return token_bucket(verb, port(index), network.hosts[index].rate_mbit, size, QUEUE_BYTES)
 
 
 def bridge_links(network: Network, namespaces: list[str]) -> list[str]:
@@ -121,13 +124,15 @@ def bridge_links(network: Network, namespaces: list[str]) -> list[str]:
     return lines
 
 
-def bridge_shaping(network: Network) -> list[str]:
+def bridge_shaping(network: Network, size: Shape) -> list[str]:
     """`tc` lines for the hosts' downlinks and, where it has a rate, the core."""
-    lines = [downlink(network, index) for index in range(len(network.hosts))]
+    lines = [downlink(network, index, size) for index in range(len(network.hosts))]
     if network.core_mbit is not None and len(network.racks) > 1:
-        for rack in network.racks:
-            for end in ("up", "down"):
-                device = f"{bridge(network, rack)}-{end}"
-                burst = LARGE.burst_bytes  # a host in front of it may send large packets
-                lines.append(token_bucket("add", device, network.core_mbit, burst, QUEUE_BYTES))
+        lines += [
+            token_bucket(
+                "add", f"{bridge(network, rack)}-{end}", network.core_mbit, size, QUEUE_BYTES
+            )
+            for rack in network.racks
+            for end in ("up", "down")
+        ]
     return lines

@@ -12,8 +12,8 @@ from benchmarks.testbed.spec import Network
 from benchmarks.testbed.state import NAMESPACES
 
 PRIORITY = 50  # above the ranks: a network does not wait for a computer
-# What sockets, stacks and devices at both ends add one way. A delay is what programs see, as they do
-# between VMs, so this is taken off; without that, a round trip of 0.5 ms would read 0.64.
+# What sockets, stacks and devices at both ends add one way. A delay is what programs see, as it is
+# between VMs, so this is taken off.
 ENDS_US = 55.0
 
 

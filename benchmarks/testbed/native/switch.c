@@ -10,7 +10,7 @@
  *     max(last byte in, start + bytes / rate),  start = max(first byte in, server free),
  * and a transfer ends when bytes / (slowest rate) + delay have passed, as if it were sent in small
  * frames. Queues hold QUEUE_BYTES and drop what exceeds them. Order within a pair of ports is kept
- * under jitter (normal, cut at zero delay).
+ * under jitter (normal, never below no delay).
  *
  * A sleeping processor needs tens of microseconds to wake up, on a delay of 250. How late timers
  * fire is measured all along; they are set that much earlier, and a packet that woke the switch is
@@ -111,9 +111,9 @@ static double uniform(void) { /* xorshift64*, in (0, 1) */
 }
 
 static double drawn_delay_ns(void) {
-    if (jitter_ns <= 0) return delay_ns;
-    double normal = sqrt(-2 * log(uniform())) * cos(2 * M_PI * uniform());
-    double drawn = delay_ns + jitter_ns * normal;
+    double drawn = delay_ns - cost_ns;
+    if (jitter_ns > 0)
+        drawn += jitter_ns * sqrt(-2 * log(uniform())) * cos(2 * M_PI * uniform());
     return drawn > 0 ? drawn : 0;
 }
 
@@ -184,7 +184,7 @@ static int serve(Packet *p) {
         p->tail_ns += added;
         *last = p->at_ns;
     }
-    if (p->hop == p->hops) p->at_ns = p->tail_ns - cost_ns;
+    if (p->hop == p->hops) p->at_ns = p->tail_ns;
     return 1;
 }
 
