@@ -63,11 +63,9 @@ class Session:
         self._port = _FIRST_PORT
 
     def set_rates(self, rates_mbit: Sequence[float]) -> None:
-        """Gives the first hosts these rates."""
-        now = [host.rate_mbit for host in self.bed.network.hosts]
-        for host, rate, before in zip(self._hosts, rates_mbit, now, strict=False):
-            if rate != before:
-                self.bed.set_rate(host, rate)
+        """Gives the first hosts these rates, and the idle ones the last of them."""
+        padding = [rates_mbit[-1]] * (len(self._hosts) - len(rates_mbit))
+        self.bed.reshape(dict(zip(self._hosts, [*rates_mbit, *padding], strict=True)))
 
     def environment(self, rank: int, world_size: int) -> dict[str, str]:
         """Returns what torchrun tells a rank, one rank per host."""
@@ -84,6 +82,10 @@ class Session:
             "LOCAL_WORLD_SIZE": "1",
             "GLOO_SOCKET_IFNAME": DEVICE,
             "OMP_NUM_THREADS": "1",
+            # Freed memory stays: gradients would else be mapped anew, page by page, in every step,
+            # on cores that all ranks of the bed share.
+            "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
+            "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
         }
 
     def start(

@@ -33,6 +33,7 @@ class Task:
         seats: one per rank.
         per_layer: one transfer per layer, instead of DistributedDataParallel's buckets.
         threads: gloo's threads: transfers that run at a time.
+        links: names the state of the links.
         warm_up: iterations before those that are timed.
         iterations: timed ones.
     """
@@ -41,6 +42,7 @@ class Task:
     seats: tuple[Seat, ...]
     per_layer: bool
     threads: int
+    links: str
     warm_up: int
     iterations: int
 

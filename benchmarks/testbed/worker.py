@@ -36,27 +36,28 @@ class WrongGradient(Exception):  # noqa: N818 - what is wrong, not an error of t
 
 
 class Worlds:
-    """Process groups by number of ranks and threads, made when they are first needed.
+    """The process group of this rank: one at a time, made anew where a run needs another.
 
-    Args:
-        rank: of this process among all.
+    Connections do not outlive a change of the links, whose packets they would else keep.
     """
 
-    def __init__(self, rank: int) -> None:
-        self._rank = rank
-        self._groups: dict[tuple[int, int], Any] = {}
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] = ()
+        self._group: Any = None
 
-    def of(self, size: int, threads: int) -> Any:
-        """Returns the group of the first ranks; every one of them must ask for it."""
-        key = (size, threads)
-        if key not in self._groups:
-            self._groups[key] = dist.new_group(
-                list(range(size)),
+    def of(self, task: Task) -> Any:
+        """Returns the group of a task's ranks; all ranks of the bed must ask for it."""
+        key = (len(task.seats), task.threads, task.links)
+        if key != self._key:
+            if self._group not in (None, dist.GroupMember.NON_GROUP_MEMBER):
+                dist.destroy_process_group(self._group)
+            self._group = dist.new_group(
+                list(range(len(task.seats))),
                 timeout=_TIMEOUT,
-                backend=_backend(threads),
-                use_local_synchronization=True,
+                backend=_backend(task.threads),
             )
-        return self._groups[key]
+            self._key = key
+        return self._group
 
 
 def _backend(threads: int) -> str:
@@ -83,14 +84,18 @@ def _device() -> Any:
     return dist.ProcessGroupGloo.create_default_device()
 
 
-def run_task(task: Task, rank: int, worlds: Worlds) -> dict[str, Any]:
+def run_task(task: Task, rank: int, group: Any) -> dict[str, Any]:
     """Runs a task; returns what this rank saw.
+
+    Args:
+        task: what.
+        rank: this one.
+        group: the task's ranks.
 
     Raises:
         WrongGradient: the exchange gave a wrong sum.
     """
     seat, size = task.seats[rank], len(task.seats)
-    group = worlds.of(size, task.threads)
     model = EmulatedModel(
         task.model, pace_of(task.model, seat.gpu), Stream(seat.draws.step_factor), rank + 1.0
     )
@@ -108,8 +113,8 @@ def run_task(task: Task, rank: int, worlds: Worlds) -> dict[str, Any]:
         optimizer.zero_grad(set_to_none=True)
         step(batch)
         optimizer.step()
-        everywhere = iteration in (0, total - 1)
-        _check(model, expected, None if everywhere else iteration % len(model.weights))
+        _check(model, expected, iteration % len(model.weights) if iteration else None)
+    _check(model, expected, None)
     seconds = [after - before for before, after in zip(marks, marks[1:], strict=False)]
     return {"seconds": seconds[task.warm_up :], "warm_up": seconds[: task.warm_up]}
 
@@ -175,7 +180,7 @@ def main() -> None:
     torch.set_num_threads(1)
     folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
     dist.init_process_group("gloo", timeout=_TIMEOUT)
-    worlds = Worlds(rank)
+    worlds = Worlds()
     if rank == 0:
         (folder / "ready").touch()
     number = 0
@@ -184,8 +189,9 @@ def main() -> None:
         if text == "end":
             break
         task = Task.from_text(text)
+        group = worlds.of(task)
         if rank < len(task.seats):
-            found = run_task(task, rank, worlds)
+            found = run_task(task, rank, group)
             part = folder / f"part-{number}-{rank}.json"
             whole = folder / f"result-{number}-{rank}.json"
             part.write_text(json.dumps(found), encoding="utf-8")
