@@ -55,10 +55,21 @@ def enter(namespace: str, policy: str, argv: list[str], priority: int = 1) -> li
     ]
 
 
-def connect_by_bridges(network: Network, hosts: list[str], core: str, size: commands.Shape) -> None:
+def netem_works(namespace: str) -> bool:
+    """Whether this kernel can delay packets by itself, tried on a namespace's loopback."""
+    tried = subprocess.run(
+        ["tc", "-n", namespace, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
+        capture_output=True,
+    )
+    return tried.returncode == 0
+
+
+def connect_by_bridges(
+    network: Network, hosts: list[str], core: str, size: commands.Shape, *, delayed: bool
+) -> None:
     """Cables from every host's namespace to bridges in the namespace `core`, shaped both ways."""
     run_batch("ip", core, commands.bridge_links(network, hosts))
-    run_batch("tc", core, commands.bridge_shaping(network, size))
+    run_batch("tc", core, commands.bridge_shaping(network, size, delayed=delayed))
 
 
 def configure_hosts(network: Network, hosts: list[str], size: commands.Shape) -> None:
