@@ -188,9 +188,9 @@ class Bed:
     def _fitting_size(self) -> commands.Shape:
         # A bucket before the switch only holds back, and may have any burst.
         fitting = commands.fitting_shape(self.network)
-        return (
-            replace(fitting, burst_bytes=commands.LARGE.burst_bytes) if self.switched else fitting
-        )
+        if self.carrier != "switch":
+            return fitting
+        return replace(fitting, burst_bytes=commands.LARGE.burst_bytes)
 
     def set_rate(self, host: str, mbit: float) -> None:
         """Changes the rate of a host's link, both ways, in Mbit/s, while everything runs."""
