@@ -75,9 +75,9 @@ class Bed:
         sweep_leftovers()
         with ExitStack() as undo:
             undo.callback(self._take_down)
-            with locked():
+            with locked() as lock:
                 self._record.write()
-                make_namespaces([*self._hosts, self._core])
+                make_namespaces(self._names, lock)
             self.policy = "rr" if self._allows_rr() else "other"
             self.carrier = self._choose_carrier()
             self._size = self._fitting_size()
