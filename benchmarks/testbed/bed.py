@@ -18,6 +18,7 @@ from benchmarks.testbed.build import (
     connect_by_bridges,
     enter,
     make_namespaces,
+    netem_works,
     run_batch,
 )
 from benchmarks.testbed.cpu import CpuMeter, CpuUse
@@ -26,10 +27,11 @@ from benchmarks.testbed.preflight import preflight
 from benchmarks.testbed.procfs import process_id
 from benchmarks.testbed.spec import Network, check_rate
 from benchmarks.testbed.state import locked, namespaces, new_record
-from benchmarks.testbed.sweep import inside, kill, remove, sweep_leftovers
+from benchmarks.testbed.sweep import inside, remove, sweep_leftovers
 from benchmarks.testbed.switch import pipe, start_switch, switch_command, tell_rate
 
 Policy = Literal["rr", "other"]
+Carrier = Literal["bridge", "netem", "switch"]
 FLOW = Path(__file__).parent / "flow.py"
 FLOW_PORT = 5201
 
@@ -46,22 +48,21 @@ class Bed:
     Attributes:
         policy: scheduling policy that processes get unless told otherwise: "rr" (real-time, in
             turns) where the machine lets this process use it, else "other".
+        carrier: what carries packets: the kernel's bridges, the same with netem for a delay, or
+            the switch in user space, where the kernel has no netem and for jitter, under which
+            netem would mix up the order.
     """
 
     policy: Policy
+    carrier: Carrier
 
     def __init__(self, network: Network, *, seed: int = 0) -> None:
         self.network = network
         self._seed = seed
         self._record = new_record()
-        self._size = self._fitting_size()
         self._children: list[subprocess.Popen[Any]] = []
         self._switch: subprocess.Popen[str] | None = None
-
-    @property
-    def switched(self) -> bool:
-        """Whether packets pass the switch in user space; else the kernel's bridges."""
-        return self.network.delay_ms > 0
+        self._flows = 0
 
     def __enter__(self) -> Bed:
         """Builds everything.
@@ -74,18 +75,26 @@ class Bed:
         sweep_leftovers()
         with ExitStack() as undo:
             undo.callback(self._take_down)
-            with locked():
+            with locked() as lock:
                 self._record.write()
-                make_namespaces([*self._hosts, self._core])
+                make_namespaces(self._names, lock)
             self.policy = "rr" if self._allows_rr() else "other"
-            if self.switched:
+            self.carrier = self._choose_carrier()
+            self._size = self._fitting_size()
+            if self.carrier == "switch":
                 command = switch_command(
                     self.network, self._hosts, self._core, self.policy, self._seed
                 )
                 self._switch = start_switch(command)
                 self._adopt(self._switch)
             else:
-                connect_by_bridges(self.network, self._hosts, self._core, self._size)
+                connect_by_bridges(
+                    self.network,
+                    self._hosts,
+                    self._core,
+                    self._size,
+                    delayed=self.carrier == "netem",
+                )
             configure_hosts(self.network, self._hosts, self._size)
             self._meter = CpuMeter(lambda: inside(self._names))
             undo.pop_all()
@@ -104,12 +113,10 @@ class Bed:
         with locked():
             remove(namespaces(self._record.bed), self._record.processes)
             self._record.path.unlink(missing_ok=True)
+        if self._switch is not None:
+            self._switch.communicate()  # closes its pipes; those of others are their readers'
         for child in self._children:
             child.wait()
-            for stream in (child.stdin, child.stdout, child.stderr):
-                # Whoever reads a pipe of its own goes on doing so; these are the bed's.
-                if stream is not None and child is self._switch:
-                    stream.close()
         self._children.clear()
 
     @property
@@ -128,12 +135,18 @@ class Bed:
         tried = subprocess.run(enter(self._core, "rr", ["true"]), capture_output=True)
         return tried.returncode == 0
 
+    def _choose_carrier(self) -> Carrier:
+        if self.network.delay_ms == 0:
+            return "bridge"
+        if self.network.jitter_ms == 0 and netem_works(self._core):
+            return "netem"
+        return "switch"
+
     def _adopt(self, child: subprocess.Popen[Any]) -> None:
-        self._children.append(child)
-        found = process_id(child.pid)
-        if found is not None:
-            self._record = replace(self._record, processes=(*self._record.processes, found))
-            self._record.write()
+        self._children = [*(old for old in self._children if old.poll() is None), child]
+        running = (process_id(each.pid) for each in self._children)
+        self._record = replace(self._record, processes=tuple(p for p in running if p is not None))
+        self._record.write()
 
     def namespace(self, host: str) -> str:
         """Name of a host's network namespace, as `ip netns` knows it."""
@@ -175,9 +188,9 @@ class Bed:
     def _fitting_size(self) -> commands.Shape:
         # A bucket before the switch only holds back, and may have any burst.
         fitting = commands.fitting_shape(self.network)
-        return (
-            replace(fitting, burst_bytes=commands.LARGE.burst_bytes) if self.switched else fitting
-        )
+        if self.carrier != "switch":
+            return fitting
+        return replace(fitting, burst_bytes=commands.LARGE.burst_bytes)
 
     def set_rate(self, host: str, mbit: float) -> None:
         """Changes the rate of a host's link, both ways, in Mbit/s, while everything runs."""
@@ -217,7 +230,13 @@ class Bed:
             if self._switch is not None:
                 tell_rate(self._switch, index, host.rate_mbit)
             else:
-                down = commands.downlink(self.network, index, self._size, verb="change")
+                down = commands.downlink(
+                    self.network,
+                    index,
+                    self._size,
+                    delayed=self.carrier == "netem",
+                    verb="change",
+                )
                 run_batch("tc", self._core, [down])
 
     @contextmanager
@@ -237,7 +256,8 @@ class Bed:
         check_rate("mbit", mbit)
         if on_s <= 0 or off_s < 0:
             raise ValueError(f"on_s {on_s} and off_s {off_s}: give on_s > 0 and off_s >= 0")
-        port = str(FLOW_PORT + len(self._children))
+        port = str(FLOW_PORT + self._flows)
+        self._flows += 1
         to = [self.address(dst), port]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         ends = []
@@ -252,8 +272,8 @@ class Bed:
                     raise RuntimeError(f"cross traffic from {src} to {dst} did not start")
             yield
         finally:
-            kill([found for end in ends if (found := process_id(end.pid))])
-            for end in ends:
+            for end in reversed(ends):  # the source first: it would report the sink's end
+                end.kill()
                 end.communicate()
 
     def cpu(self) -> CpuUse:

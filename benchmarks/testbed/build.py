@@ -17,8 +17,16 @@ _SETTINGS = """
 """
 
 
-def run_batch(tool: str, namespace: str | None, lines: list[str]) -> None:
+def run_batch(
+    tool: str, namespace: str | None, lines: list[str], *, keep_open: tuple[int, ...] = ()
+) -> None:
     """Has `ip` or `tc` carry out lines, in a namespace or outside.
+
+    Args:
+        tool: which of the two.
+        namespace: name of the namespace; None: the one of this process.
+        lines: what to carry out.
+        keep_open: descriptors that the tool inherits.
 
     Raises:
         RuntimeError: a line failed; says what the tool said.
@@ -29,14 +37,15 @@ def run_batch(tool: str, namespace: str | None, lines: list[str]) -> None:
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,
+        pass_fds=keep_open,
     )
     if done.returncode:
         raise RuntimeError(f"{tool} {' '.join(where)}: {done.stderr.strip()}")
 
 
-def make_namespaces(names: list[str]) -> None:
-    """Makes network namespaces and settles what the kernel keeps for each."""
-    run_batch("ip", None, [f"netns add {name}" for name in names])
+def make_namespaces(names: list[str], lock: int) -> None:
+    """Makes network namespaces, under a lock, and settles what the kernel keeps for each."""
+    run_batch("ip", None, [f"netns add {name}" for name in names], keep_open=(lock,))
     for name in names:
         settings = enter(name, "other", ["/bin/sh", "-c", _SETTINGS])
         done = subprocess.run(settings, capture_output=True, text=True)
@@ -55,10 +64,21 @@ def enter(namespace: str, policy: str, argv: list[str], priority: int = 1) -> li
     ]
 
 
-def connect_by_bridges(network: Network, hosts: list[str], core: str, size: commands.Shape) -> None:
+def netem_works(namespace: str) -> bool:
+    """Whether this kernel can delay packets by itself, tried on a namespace's loopback."""
+    tried = subprocess.run(
+        ["tc", "-n", namespace, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
+        capture_output=True,
+    )
+    return tried.returncode == 0
+
+
+def connect_by_bridges(
+    network: Network, hosts: list[str], core: str, size: commands.Shape, *, delayed: bool
+) -> None:
     """Cables from every host's namespace to bridges in the namespace `core`, shaped both ways."""
     run_batch("ip", core, commands.bridge_links(network, hosts))
-    run_batch("tc", core, commands.bridge_shaping(network, size))
+    run_batch("tc", core, commands.bridge_shaping(network, size, delayed=delayed))
 
 
 def configure_hosts(network: Network, hosts: list[str], size: commands.Shape) -> None:

@@ -13,6 +13,9 @@ QUEUE_BYTES = 1 << 20
 # A sender's own queue never drops: TCP stops at a few packets per socket.
 SENDER_QUEUE_BYTES = 16 << 20
 LOW_RATE_MBIT = 200.0
+# What sockets, stacks and devices at both ends add one way. A delay is what programs see, as it is
+# between VMs, so this is taken off.
+ENDS_US = 50.0
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,12 @@ def fitting_shape(network: Network) -> Shape:
     return SMALL if min(rates) <= LOW_RATE_MBIT else LARGE
 
 
-def token_bucket(verb: str, device: str, rate_mbit: float, size: Shape, queue_bytes: int) -> str:
+def token_bucket(
+    verb: str, device: str, rate_mbit: float, size: Shape, queue_bytes: int, place: str = "root"
+) -> str:
     """A `tc` line that gives a device a token bucket; `verb` is `add` or `change`."""
     return (
-        f"qdisc {verb} dev {device} root handle 1: tbf rate {round(rate_mbit * 1000)}kbit "
+        f"qdisc {verb} dev {device} {place} handle 2: tbf rate {round(rate_mbit * 1000)}kbit "
         f"burst {size.burst_bytes} limit {queue_bytes}"
     )
 
@@ -98,9 +103,21 @@ def uplink(network: Network, index: int, size: Shape, *, verb: str = "add") -> s
     return token_bucket(verb, DEVICE, network.hosts[index].rate_mbit, size, SENDER_QUEUE_BYTES)
 
 
-def downlink(network: Network, index: int, size: Shape, *, verb: str = "add") -> str:
-    """The `tc` line for a bridge's port to a host."""
-    return token_bucket(verb, port(index), network.hosts[index].rate_mbit, size, QUEUE_BYTES)
+def downlink(network: Network, index: int, size: Shape, *, delayed: bool, verb: str = "add") -> str:
+    """The `tc` line for a bridge's port to a host; `delayed` where netem holds packets first."""
+    place = "parent 1:1" if delayed else "root"
+    rate = network.hosts[index].rate_mbit
+    return token_bucket(verb, port(index), rate, size, QUEUE_BYTES, place)
+
+
+def netem(device: str, delay_ms: float) -> str:
+    """The `tc` line that has the kernel delay what leaves through a device.
+
+    On the bridge's side: in the sender's namespace TCP would count what is on its way as if it
+    were still to be sent, and stop. Packets are counted without a limit that matters.
+    """
+    held_us = max(1.0, delay_ms * 1e3 - ENDS_US)
+    return f"qdisc add dev {device} root handle 1: netem delay {held_us:.0f}us limit 1000000"
 
 
 def bridge_links(network: Network, namespaces: list[str]) -> list[str]:
@@ -124,14 +141,17 @@ def bridge_links(network: Network, namespaces: list[str]) -> list[str]:
     return lines
 
 
-def bridge_shaping(network: Network, size: Shape) -> list[str]:
+def bridge_shaping(network: Network, size: Shape, *, delayed: bool) -> list[str]:
     """`tc` lines for the hosts' downlinks and, where it has a rate, the core."""
-    lines = [downlink(network, index, size) for index in range(len(network.hosts))]
+    lines = []
+    for index in range(len(network.hosts)):
+        if delayed:
+            lines.append(netem(port(index), network.delay_ms))
+        lines.append(downlink(network, index, size, delayed=delayed))
     if network.core_mbit is not None and len(network.racks) > 1:
+        rate = network.core_mbit
         lines += [
-            token_bucket(
-                "add", f"{bridge(network, rack)}-{end}", network.core_mbit, size, QUEUE_BYTES
-            )
+            token_bucket("add", f"{bridge(network, rack)}-{end}", rate, size, QUEUE_BYTES)
             for rack in network.racks
             for end in ("up", "down")
         ]

@@ -49,12 +49,16 @@ class Record:
 
 
 @contextmanager
-def locked() -> Iterator[None]:
-    """Nobody else makes or removes beds meanwhile."""
+def locked() -> Iterator[int]:
+    """Nobody else makes or removes beds meanwhile.
+
+    Yields the lock's descriptor: a child that inherits it keeps the lock, should this process be
+    killed while the child is still making something.
+    """
     STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (STATE / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file.fileno()
 
 
 def new_record() -> Record:

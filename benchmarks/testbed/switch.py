@@ -12,9 +12,6 @@ from benchmarks.testbed.spec import Network
 from benchmarks.testbed.state import NAMESPACES
 
 PRIORITY = 50  # above the ranks: a network does not wait for a computer
-# What sockets, stacks and devices at both ends add one way. A delay is what programs see, as it is
-# between VMs, so this is taken off.
-ENDS_US = 55.0
 
 
 def switch_command(
@@ -27,7 +24,7 @@ def switch_command(
         f"{network.jitter_ms * 1e6:.0f}",
         str(commands.QUEUE_BYTES),
         f"{(network.core_mbit or 0) * 1e6:.0f}",
-        f"{ENDS_US * 1e3:.0f}",
+        f"{commands.ENDS_US * 1e3:.0f}",
     ]
     for host, namespace in zip(network.hosts, hosts, strict=True):
         arguments += [
