@@ -31,7 +31,7 @@ class Draws:
         """Returns the factor on the seconds of the next step; its mean is `pace_factor`."""
         if self.step_std == 0:
             return self.pace_factor
-        noise = self._random.gauss(-self.step_std**2 / 2, self.step_std)
+        noise = self._random.gauss(-(self.step_std**2) / 2, self.step_std)
         return self.pace_factor * math.exp(noise)
 
     def to_text(self) -> str:

@@ -57,9 +57,7 @@ KINDS = {
     kind.name: kind
     for family, (delay_ms, links) in _FAMILIES.items()
     for gpu, rate, probed in links
-    for kind in [
-        Kind(f"{family}.{gpu.lower()}-{rate:g}", gpu, rate, delay_ms, _USD[gpu], probed)
-    ]
+    for kind in [Kind(f"{family}.{gpu.lower()}-{rate:g}", gpu, rate, delay_ms, _USD[gpu], probed)]
 }
 FAMILIES = tuple(_FAMILIES)
 PROBED_WORLDS = (2, 4, 8)
@@ -74,7 +72,5 @@ def kinds_of(family: str, *, probed: bool | None = None) -> tuple[Kind, ...]:
         probed: only those that are probed, or are not; None: all.
     """
     return tuple(
-        kind
-        for kind in KINDS.values()
-        if kind.family == family and probed in (None, kind.probed)
+        kind for kind in KINDS.values() if kind.family == family and probed in (None, kind.probed)
     )

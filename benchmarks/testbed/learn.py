@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -9,11 +12,14 @@ from benchmarks.testbed.cases import Case
 from benchmarks.testbed.draws import Draws
 from benchmarks.testbed.kinds import KINDS, Kind
 from benchmarks.testbed.session import RunFailed, Session, await_all
+from srifty.files.profile_file import read_profile
 
 _PROBE_S, _PROFILE_S = 25.0, 40.0
 _SLACK_S = 120.0
 # Profiles mostly wait; so many at once do not disturb each other on two cores.
 _PROFILES_AT_ONCE = 5
+_PROFILE = ["-m", "srifty", "profile", "benchmarks.testbed.workloads:make_workload"]
+_PROFILE += ["--device", "cpu"]
 
 
 def gpu_name(gpu: str) -> str:
@@ -72,22 +78,53 @@ def profile(
         RunFailed: one failed.
     """
     text = (draws or Draws()).to_text()
-    for start in range(0, len(wanted), _PROFILES_AT_ONCE):
-        some = wanted[start : start + _PROFILES_AT_ONCE]
+    at_once = min(_PROFILES_AT_ONCE, session.hosts)
+    for start in range(0, len(wanted), at_once):
+        some = wanted[start : start + at_once]
         children = [
-            child
-            for model, gpu, most in some
-            for child in session.start(
-                ["-m", "srifty", "profile", "benchmarks.testbed.workloads:make_workload"]
-                + ["--device", "cpu", "--gpu", gpu_name(gpu), "--max-batch", str(most)]
+            session.start_on(
+                number,
+                [*_PROFILE, "--gpu", gpu_name(gpu), "--max-batch", str(most)]
                 + ["--seconds", f"{_PROFILE_S:g}", "--no-resume"]
                 + ["-o", str(profile_path(folder, model, gpu))],
-                1,
                 log,
                 {"TESTBED_MODEL": model, "TESTBED_GPU": gpu, "TESTBED_DRAWS": text},
             )
+            for number, (model, gpu, most) in enumerate(some)
         ]
         await_all(children, 3 * _PROFILE_S + _SLACK_S, log)
         for model, gpu, _ in some:
             if not profile_path(folder, model, gpu).exists():
                 raise RunFailed(f"no profile of {model} on {gpu}; see {log}")
+
+
+def spread(
+    session: Session, wanted: Sequence[tuple[str, str, int]], folder: Path, log: Path
+) -> None:
+    """Writes into profiles how far the VMs of a GPU differ: one model profiled on all at once.
+
+    Raises:
+        RunFailed: a profile failed.
+    """
+    model = "alexnet"
+    for gpu in dict.fromkeys(gpu for _, gpu, _ in wanted):
+        paths = [folder / f"spread-{number}.json" for number in range(session.hosts)]
+        children = [
+            session.start_on(
+                number,
+                [*_PROFILE, "--gpu", gpu_name(gpu), "--batch-sizes", "1,2", "--max-batch", "2"]
+                + ["--seconds", "8", "--no-resume", "-o", str(path)],
+                log,
+                {"TESTBED_MODEL": model, "TESTBED_GPU": gpu},
+            )
+            for number, path in enumerate(paths)
+        ]
+        await_all(children, _SLACK_S, log)
+        steps = [read_profile(path).latencies[-1].step_s for path in paths]
+        fraction = statistics.stdev(math.log(step) for step in steps)
+        for path in folder.glob(f"*.{gpu}.json"):
+            document = json.loads(path.read_text(encoding="utf-8"))
+            document["spatial_std_fraction"] = fraction
+            path.write_text(json.dumps(document), encoding="utf-8")
+        for path in paths:
+            path.unlink()

@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from benchmarks.testbed.bed import Bed
 from benchmarks.testbed.commands import DEVICE
@@ -23,6 +22,14 @@ from benchmarks.testbed.task import Task
 _ROOT = Path(__file__).resolve().parents[2]
 _FIRST_PORT = 29500
 _READY_S = 120.0
+_EVERYWHERE = {
+    "PYTHONPATH": os.pathsep.join([str(_ROOT / "src"), str(_ROOT)]),
+    "OMP_NUM_THREADS": "1",
+    # Freed memory stays: gradients would else be mapped anew, page by page, in every step, on cores
+    # that all ranks of the bed share.
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
+}
 _SLACK_S = 60.0
 
 
@@ -36,10 +43,12 @@ class Measured:
 
     Attributes:
         seconds: timed iterations of each rank.
+        waited_s: how long each rank was ready to run, in that time, and had no core.
         cpu: CPU use meanwhile.
     """
 
     seconds: tuple[tuple[float, ...], ...]
+    waited_s: tuple[float, ...]
     cpu: CpuUse
 
 
@@ -70,8 +79,6 @@ class Session:
     def environment(self, rank: int, world_size: int) -> dict[str, str]:
         """Returns what torchrun tells a rank, one rank per host."""
         return {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(_ROOT / "src"), str(_ROOT)]),
             "MASTER_ADDR": self.bed.address(self._hosts[0]),
             "MASTER_PORT": str(self._port),
             "RANK": str(rank),
@@ -81,11 +88,6 @@ class Session:
             "LOCAL_RANK": "0",
             "LOCAL_WORLD_SIZE": "1",
             "GLOO_SOCKET_IFNAME": DEVICE,
-            "OMP_NUM_THREADS": "1",
-            # Freed memory stays: gradients would else be mapped anew, page by page, in every step,
-            # on cores that all ranks of the bed share.
-            "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
-            "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
         }
 
     def start(
@@ -93,22 +95,32 @@ class Session:
         arguments: Sequence[str],
         world_size: int,
         log: Path,
-        extra: Mapping[str, str] | None = None,
     ) -> list[subprocess.Popen[Any]]:
         """Starts `python ARGUMENTS` as so many ranks, the k-th on the k-th host."""
         self._port += 1
+        return [
+            self.start_on(rank, arguments, log, self.environment(rank, world_size))
+            for rank in range(world_size)
+        ]
+
+    @property
+    def hosts(self) -> int:
+        """Hosts of the bed."""
+        return len(self._hosts)
+
+    def start_on(
+        self, host: int, arguments: Sequence[str], log: Path, extra: Mapping[str, str]
+    ) -> subprocess.Popen[Any]:
+        """Starts `python ARGUMENTS` on one host, with more variables in its environment."""
         with log.open("ab") as output:
-            return [
-                self.bed.popen(
-                    host,
-                    [sys.executable, *arguments],
-                    env={**self.environment(rank, world_size), **(extra or {})},
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                )
-                for rank, host in enumerate(self._hosts[:world_size])
-            ]
+            return self.bed.popen(
+                self._hosts[host],
+                [sys.executable, *arguments],
+                env={**os.environ, **_EVERYWHERE, **extra},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
 
     def run(
         self,
@@ -117,14 +129,13 @@ class Session:
         log: Path,
         *,
         most_s: float,
-        extra: Mapping[str, str] | None = None,
     ) -> None:
         """Runs a command as so many ranks to its end.
 
         Raises:
             RunFailed: a rank failed, or they took too long.
         """
-        await_all(self.start(arguments, world_size, log, extra), most_s, log)
+        await_all(self.start(arguments, world_size, log), most_s, log)
 
 
 def await_all(children: Sequence[subprocess.Popen[Any]], most_s: float, log: Path) -> None:
@@ -155,7 +166,7 @@ class World:
 
     def __init__(self, session: Session, folder: Path) -> None:
         self._session, self._folder = session, folder
-        self._number = 0
+        self._number, self._lost = 0, False
         count = len(session.bed.network.hosts)
         self._log = folder / "ranks.log"
         self._children = session.start(
@@ -174,18 +185,35 @@ class World:
             RunFailed: a rank died, or they took too long; this world is of no more use.
         """
         number, self._number = self._number, self._number + 1
-        results = [
-            self._folder / f"result-{number}-{rank}.json" for rank in range(len(task.seats))
-        ]
+        results = [self._folder / f"result-{number}-{rank}.json" for rank in range(len(task.seats))]
         self._session.bed.cpu()
         self._tell(number, task.to_text())
         self._await(results, most_s + _SLACK_S)
         use = self._session.bed.cpu()
         found = [json.loads(path.read_text(encoding="utf-8")) for path in results]
-        return Measured(tuple(tuple(part["seconds"]) for part in found), use)
+        return Measured(
+            tuple(tuple(part["seconds"]) for part in found),
+            tuple(part["waited_s"] for part in found),
+            use,
+        )
 
-    def close(self) -> None:
-        """Ends the ranks."""
+    @property
+    def alive(self) -> bool:
+        """Whether all ranks still serve."""
+        return all(child.poll() is None for child in self._children) and not self._lost
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends the ranks; those that cannot be told, the bed ends."""
+        if kind is not None or not self.alive:
+            return
         self._tell(self._number, "end")
         try:
             await_all(self._children, _SLACK_S, self._log)
@@ -203,20 +231,7 @@ class World:
             dead = [child.poll() for child in self._children if child.poll() is not None]
             if dead or time.monotonic() > end_s:
                 why = f"a rank ended with {dead[0]}" if dead else f"no answer in {most_s:.0f} s"
+                self._lost = True
                 last = self._log.read_text(encoding="utf-8", errors="replace").strip()
                 raise RunFailed(f"{why}: {last.splitlines()[-1] if last else 'no message'}")
             time.sleep(0.02)
-
-
-@contextmanager
-def open_world(network: Network) -> Iterator[tuple[Session, World]]:
-    """Yields ranks on all hosts of a network; everything is gone afterwards.
-
-    Args:
-        network: what to build.
-    """
-    with tempfile.TemporaryDirectory(prefix="srifty-testbed-") as folder, Bed(network) as bed:
-        session = Session(bed, Path(folder))
-        world = World(session, Path(folder))
-        yield session, world
-        world.close()

@@ -24,6 +24,7 @@ from benchmarks.testbed.clock import sharpen
 from benchmarks.testbed.emulated import EmulatedModel, Stream, WaitingOptimizer
 from benchmarks.testbed.layers import SCALE
 from benchmarks.testbed.pace import pace_of
+from benchmarks.testbed.procfs import queue_wait_s
 from benchmarks.testbed.task import Task
 
 BUCKET_MIB, FIRST_BUCKET_MIB = 25 / SCALE, 1 / SCALE
@@ -104,9 +105,12 @@ def run_task(task: Task, rank: int, group: Any) -> dict[str, Any]:
     step = (_per_layer if task.per_layer else _bucketed)(model, group, size)
     expected = (size + 1) / 2
     dist.barrier(group=group)
+    waited_s = 0.0
     marks: list[float] = []
     total = task.warm_up + task.iterations
     for iteration in range(total + 1):
+        if iteration == task.warm_up:
+            waited_s = -queue_wait_s("self")
         marks.append(time.perf_counter())
         if iteration == total:
             break
@@ -114,9 +118,10 @@ def run_task(task: Task, rank: int, group: Any) -> dict[str, Any]:
         step(batch)
         optimizer.step()
         _check(model, expected, iteration % len(model.weights) if iteration else None)
+    waited_s += queue_wait_s("self")
     _check(model, expected, None)
     seconds = [after - before for before, after in zip(marks, marks[1:], strict=False)]
-    return {"seconds": seconds[task.warm_up :], "warm_up": seconds[: task.warm_up]}
+    return {"seconds": seconds[task.warm_up :], "waited_s": waited_s}
 
 
 def _bucketed(model: EmulatedModel, group: Any, size: int) -> Callable[[torch.Tensor], None]:

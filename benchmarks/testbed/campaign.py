@@ -1,0 +1,213 @@
+"""Probe, profile, forecast, run: the whole test, one network after the other."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.testbed.bed import Bed
+from benchmarks.testbed.cases import Case
+from benchmarks.testbed.draws import Draws
+from benchmarks.testbed.guards import Bounds, Verdict, judge_cpu, judge_repeats
+from benchmarks.testbed.kinds import FAMILIES, KINDS, kinds_of
+from benchmarks.testbed.learn import probe, profile, profile_path, profiles_needed, spread
+from benchmarks.testbed.predict import PREDICTORS, Forecast, forecast
+from benchmarks.testbed.results import Result, append_result, read_results
+from benchmarks.testbed.session import Measured, RunFailed, Session, World, network_of
+from benchmarks.testbed.task import Seat, Task
+
+Say = Callable[[str], None]
+# Real-time ranks do not wait for other programs; what they wait for each other is told by `waited`.
+_BOUNDS = Bounds(foreign_fraction=1.0, wait_fraction=0.05)
+_WARM_UP = 4
+_FIRST_MBIT = 200.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a campaign does.
+
+    Attributes:
+        cases: in order of their networks.
+        hosts: VMs of the bed.
+        worlds: world sizes that are probed.
+        iterations: timed ones of each repeat.
+        repeats: of each run.
+    """
+
+    cases: tuple[Case, ...]
+    hosts: int
+    worlds: tuple[int, ...]
+    iterations: int = 12
+    repeats: int = 2
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a campaign keeps what it found.
+
+    Attributes:
+        folder: of all of it.
+    """
+
+    folder: Path
+
+    @property
+    def store(self) -> Path:
+        """The probes' samples."""
+        return self.folder / "samples.db"
+
+    @property
+    def profiles(self) -> Path:
+        """A profile for each model and GPU."""
+        return self.folder / "profiles"
+
+    @property
+    def results(self) -> Path:
+        """A line for each case."""
+        return self.folder / "results.jsonl"
+
+    def done(self, what: str) -> Path:
+        """Returns the file that stands once a probe is done."""
+        return self.folder / f"{what}.done"
+
+    def log(self, what: str) -> Path:
+        """Returns where processes print to."""
+        return self.folder / f"{what}.log"
+
+
+def run_campaign(plan: Plan, files: Files, say: Say) -> tuple[Result, ...]:
+    """Does all that is not done yet; returns all results.
+
+    Args:
+        plan: what to do.
+        files: where; what stands there is not done again.
+        say: told of each step.
+
+    Raises:
+        RunFailed: a probe or a profile failed.
+    """
+    files.profiles.mkdir(parents=True, exist_ok=True)
+    for family in FAMILIES:
+        cases = [case for case in plan.cases if case.family == family]
+        if cases:
+            _learn(plan, family, files, say)
+    for family in FAMILIES:
+        known = {result.key for result in read_results(files.results)}
+        cases = [c for c in plan.cases if c.family == family and f"0 {c.label}" not in known]
+        while cases:
+            cases = _measure(plan, cases, files, say)
+    return read_results(files.results)
+
+
+def _learn(plan: Plan, family: str, files: Files, say: Say) -> None:
+    """Probes the links of a network, and profiles what has no profile yet."""
+    kinds = kinds_of(family, probed=True)
+    used = {kind for case in plan.cases for kind, _, _ in case.groups}
+    relatives = {KINDS[kind].gpu for kind in used if KINDS[kind].family == family}
+    probes = [
+        (kind, n)
+        for kind in kinds
+        for n in plan.worlds
+        if kind.gpu in relatives and not files.done(f"{kind.name}-{n}").exists()
+    ]
+    wanted = [
+        one
+        for one in profiles_needed(plan.cases)
+        if not profile_path(files.profiles, *one[:2]).exists()
+    ]
+    if not probes and not wanted:
+        return
+    with Bed(network_of(plan.hosts, kinds[0].delay_ms, _FIRST_MBIT)) as bed:
+        session = Session(bed, files.folder)
+        for kind, n in probes:
+            say(f"srifty probe: {n} x {kind.name}")
+            session.set_rates([kind.rate_mbit])
+            probe(session, kind, n, files.store, files.log("probe"))
+            files.done(f"{kind.name}-{n}").touch()
+        if wanted:
+            say(f"srifty profile: {len(wanted)} models on GPUs")
+            profile(session, wanted, files.profiles, files.log("profile"))
+            spread(session, wanted, files.profiles, files.log("profile"))
+
+
+def _measure(plan: Plan, cases: Sequence[Case], files: Files, say: Say) -> list[Case]:
+    """Forecasts and runs cases of one network until one fails; returns those that are left."""
+    delay_ms = KINDS[cases[0].groups[0][0]].delay_ms
+    with (
+        tempfile.TemporaryDirectory(prefix="ranks-", dir=files.folder) as scratch,
+        Bed(network_of(plan.hosts, delay_ms, _FIRST_MBIT)) as bed,
+    ):
+        session = Session(bed, files.folder)
+        with World(session, Path(scratch)) as world:
+            for at, case in enumerate(cases):
+                found = forecast(case, files.profiles, files.store, files.folder)
+                try:
+                    result = _run(plan, case, found, session, world)
+                except RunFailed as error:
+                    result = _result(case, found, (), f"failed: {error}")
+                append_result(files.results, result)
+                        off = f" {result.error(PREDICTORS[0]):+.1%}" if result.iterations else ""
+                say(f"{case.part}: {case.label}:{off}{' void: ' * bool(result.void)}{result.void}")
+                if not world.alive:
+                    return list(cases[at + 1 :])
+    return []
+
+
+def _run(plan: Plan, case: Case, found: Forecast, session: Session, world: World) -> Result:
+    kinds = [KINDS[name] for name, count, _ in case.groups for _ in range(count)]
+    session.set_rates([kind.rate_mbit for kind in kinds])
+    task = Task(
+        case.model,
+        tuple(
+            Seat(KINDS[name].gpu, batch, Draws())
+            for name, count, batch in case.groups
+            for _ in range(count)
+        ),
+        case.per_layer,
+        case.threads,
+        " ".join(kind.name for kind in kinds),
+        _WARM_UP,
+        plan.iterations,
+    )
+    most_s = 20 * found.mean_s[PREDICTORS[0]] * (_WARM_UP + plan.iterations)
+    return _result(case, found, [world.run(task, most_s) for _ in range(plan.repeats)])
+
+
+def _result(case: Case, found: Forecast, repeats: Sequence[Measured], failure: str = "") -> Result:
+    """Returns what is kept of a case; without repeats it failed, and is void."""
+    kinds = [KINDS[name] for name, count, _ in case.groups for _ in range(count)]
+    means = tuple(statistics.fmean(one.seconds[0]) for one in repeats)
+    steps = [step for one in repeats for step in one.seconds[0]]
+    verdict = judge_repeats(means, _BOUNDS) if len(means) > 1 else Verdict()
+    for one in repeats:
+        verdict += judge_cpu(one.cpu, one.waited_s, _BOUNDS)
+    return Result(
+        part=case.part,
+        label=case.label,
+        model=case.model,
+        config=case.notation,
+        mode="per layer" if case.per_layer else "buckets",
+        slots=case.slots or 0,
+        world_size=case.world_size,
+        family=case.family,
+        delay_ms=kinds[0].delay_ms,
+        rates_mbit=tuple(kind.rate_mbit for kind in kinds),
+        gpus=tuple(kind.gpu for kind in kinds),
+        allocation=0,
+        measured_s=statistics.fmean(steps) if steps else 0.0,
+        repeats_s=means,
+        step_std_s=statistics.stdev(steps) if steps else 0.0,
+        iterations=len(steps),
+        forecast_s=found.mean_s,
+        p90_s=found.p90_s,
+        exposed_s=found.exposed_s,
+        latency_share=found.latency_share,
+        own_cores=max((one.cpu.own_cores for one in repeats), default=0.0),
+        all_cores=max((one.cpu.all_cores for one in repeats), default=0.0),
+        waited=max((max(one.waited_s) / sum(one.seconds[0]) for one in repeats), default=0.0),
+        void=failure or " ".join(dict.fromkeys(verdict.reasons)),
+    )
