@@ -16,11 +16,13 @@ DAEMON = "import subprocess; print(subprocess.Popen(['sleep', '600'], start_new_
 
 
 def main(delay_ms: float) -> None:
-    """Prints the bed's name and a daemon's number, then waits."""
+    """Writes the bed's name and a daemon's number, then waits."""
     network = Network((Host("a", 100), Host("b", 100)), delay_ms=delay_ms)
     with Bed(network) as bed:
         left = bed.popen("a", [sys.executable, "-c", DAEMON], stdout=subprocess.PIPE, text=True)
-        print(bed.namespace("a").rpartition("-")[0], left.stdout.readline().strip(), flush=True)
+        name = bed.namespace("a").rpartition("-")[0]
+        sys.stdout.write(f"{name} {left.stdout.readline().strip()}\n")
+        sys.stdout.flush()
         sys.stdin.read()
 
 

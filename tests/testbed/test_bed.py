@@ -9,7 +9,7 @@ from benchmarks.testbed.bed import Bed
 from benchmarks.testbed.guards import judge_cpu
 from benchmarks.testbed.link_check import LinkCheck, check_link
 from benchmarks.testbed.link_noise import vary_links
-from benchmarks.testbed.procfs import cpu_s, process_id
+from benchmarks.testbed.procfs import process_id
 from benchmarks.testbed.spec import Host, Network
 
 from tests.testbed.standing import needs_bed
@@ -39,10 +39,10 @@ def measured(bed: Bed, good, src: str = "a", dst: str = "b", **options) -> LinkC
 
 
 @pytest.mark.parametrize("delay_ms", [0.0, 1.0])
-@pytest.mark.parametrize("mbit", [100, 200, 400, 800])
+@pytest.mark.parametrize("mbit", [100, 800])
 def test_a_link_has_its_rate(mbit, delay_ms):
     with Bed(pair(mbit, delay_ms=delay_ms)) as bed:
-        measured(bed, lambda link: 0.95 <= link.mbit / mbit <= 1.03, pings=1, mbytes=mbit * 0.05)
+        measured(bed, lambda link: 0.95 <= link.mbit / mbit <= 1.03, pings=1, mbytes=mbit * 0.04)
 
 
 @pytest.mark.parametrize("delay_ms", [0.25, 1.0, 3.0])
@@ -62,7 +62,7 @@ def test_the_slowest_link_on_the_way_decides(delay_ms):
                 src,
                 dst,
                 pings=1,
-                mbytes=mbit * 0.04,
+                mbytes=mbit * 0.02,
             )
 
 
@@ -73,7 +73,7 @@ def test_a_rate_changes_while_the_bed_stands(delay_ms):
             change()
             for src, dst in (("a", "b"), ("b", "a")):
                 measured(
-                    bed, lambda link: 0.93 <= link.mbit / 100 <= 1.05, src, dst, pings=1, mbytes=4
+                    bed, lambda link: 0.93 <= link.mbit / 100 <= 1.05, src, dst, pings=1, mbytes=2
                 )
         with pytest.raises(ValueError, match="the rate of a is 0: give"):
             bed.set_rate("a", 0)
@@ -84,8 +84,8 @@ def test_a_rate_changes_while_the_bed_stands(delay_ms):
 def test_cross_traffic_takes_its_share():
     with Bed(pair(100)) as bed:
         with bed.cross_traffic("a", "b", 90, on_s=1.0, off_s=0.0, seed=0):
-            assert check_link(bed, "a", "b", pings=1, mbytes=4).mbit < 85
-        measured(bed, lambda link: link.mbit > 93, pings=1, mbytes=4)
+            assert check_link(bed, "a", "b", pings=1, mbytes=2).mbit < 85
+        measured(bed, lambda link: link.mbit > 93, pings=1, mbytes=2)
 
 
 def test_eight_hosts_are_up_at_once_and_nothing_stays():
@@ -151,15 +151,15 @@ def test_policy_and_preloaded_shim_reach_the_process():
 
 def test_busy_processes_are_counted():
     with Bed(pair(100)) as bed:
-        script = "import time\nwhile time.process_time() < 0.4: pass\ninput()"
+        script = "import time\nwhile time.process_time() < 0.4: pass\ninput('done')"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         bed.cpu()
-        child = bed.popen("a", [sys.executable, "-c", script], stdin=subprocess.PIPE)
-        while cpu_s(child.pid) < 0.4:
-            time.sleep(0.02)
+        child = bed.popen("a", [sys.executable, "-u", "-c", script], **pipes)
+        child.stdout.read(4)
         use = bed.cpu()
         assert use.own_cores * use.span_s == pytest.approx(0.42, abs=0.05)
         assert use.cores == os.cpu_count()
-        child.communicate(b"\n")
+        child.communicate("")
 
 
 def test_links_wander_and_come_back():
