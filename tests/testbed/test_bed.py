@@ -160,6 +160,10 @@ def test_busy_processes_are_counted():
         assert use.own_cores * use.span_s == pytest.approx(0.42, abs=0.05)
         assert use.cores == os.cpu_count()
         child.communicate("")
+        again = [sys.executable, "-S", "-E", "-c", script.replace("input('done')", "pass")]
+        assert bed.popen("a", again).wait() == 0
+        use = bed.cpu()  # of processes that have ended
+        assert use.own_cores * use.span_s == pytest.approx(0.42, abs=0.06)
 
 
 def test_links_wander_and_come_back():
