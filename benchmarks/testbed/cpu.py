@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -35,27 +36,30 @@ class CpuUse:
 class CpuMeter:
     """Use since the last reading; made once, read as often as wanted.
 
+    A process that has ended counts once this process, or another that is counted, has waited for
+    it. This process's other children count too: those that set rates, for instance.
+
     Args:
-        members: gives the processes to count now. One that ends between two readings counts up
-            to the earlier one only, unless a process that is counted has waited for it.
+        members: gives the processes to count now.
     """
 
     def __init__(self, members: Callable[[], Iterable[ProcessId]]) -> None:
         self._members = members
         self._at_s, self._all_s, self._own_s = self._now()
 
-    def _now(self) -> tuple[float, float, dict[ProcessId, float]]:
-        own_s = {process: cpu_s(process.pid) for process in self._members()}
-        return time.monotonic(), machine_cpu_s(), own_s
+    def _now(self) -> tuple[float, float, float]:
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        running_s = sum(cpu_s(process.pid) for process in self._members())
+        return time.monotonic(), machine_cpu_s(), ended.ru_utime + ended.ru_stime + running_s
 
     def read(self) -> CpuUse:
         """Mean use since the last call, or since this was made."""
         before_s, all_s, own_s = self._at_s, self._all_s, self._own_s
         self._at_s, self._all_s, self._own_s = self._now()
         span_s = max(self._at_s - before_s, 1e-9)
-        spent_s = sum(max(0.0, s - own_s.get(p, 0.0)) for p, s in self._own_s.items())
         return CpuUse(
-            own_cores=spent_s / span_s,
+            # Below 0 where a process has ended that nobody has waited for.
+            own_cores=max(0.0, self._own_s - own_s) / span_s,
             all_cores=(self._all_s - all_s) / span_s,
             cores=os.cpu_count() or 1,
             span_s=span_s,

@@ -10,10 +10,11 @@ from benchmarks.testbed.variance import (
     step_factors,
 )
 from benchmarks.testbed.variance_data import DATA, load_variation
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 20))
 def test_a_seed_gives_the_same_vms(seed, hosts):
     drawn = [allocate(STATED, hosts, np.random.default_rng(seed)) for _ in range(2)]
@@ -30,6 +31,7 @@ def test_draws_are_the_measured_values():
     assert {pace.link_sd for pace in drawn} == {0.0, 0.2}
 
 
+@settings(max_examples=30)
 @given(st.floats(0, 0.3))
 def test_steps_take_what_they_take_on_average(log_sd):
     factors = step_factors(log_sd, 20_000, np.random.default_rng(1))
