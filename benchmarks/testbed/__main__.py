@@ -3,6 +3,8 @@
     python -m benchmarks.testbed check     # what this machine lacks
     python -m benchmarks.testbed clean     # remove what killed runs left
     python -m benchmarks.testbed links     # measure a small network against its spec
+    python -m benchmarks.testbed run --short    # forecasts against runs: under ten minutes
+    python -m benchmarks.testbed run --full -o docs/results    # all of it: under an hour
 
 from the repository's root, as root.
 """
@@ -15,6 +17,7 @@ import sys
 from benchmarks.testbed.bed import Bed
 from benchmarks.testbed.link_check import check_link
 from benchmarks.testbed.preflight import preflight
+from benchmarks.testbed.run import add_run, run
 from benchmarks.testbed.spec import Host, Network
 from benchmarks.testbed.sweep import sweep_leftovers
 
@@ -45,7 +48,10 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("command", choices=["check", "clean", "links"])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("check", "clean", "links"):
+        commands.add_parser(name)
+    add_run(commands.add_parser("run", help="probe, profile, forecast, run, compare"))
     arguments = parser.parse_args()
     if missing := preflight():
         print("\n".join(missing), file=sys.stderr)
@@ -54,8 +60,10 @@ def main() -> int:
         print("This machine has what the emulated cluster needs.")
     elif arguments.command == "clean":
         clean()
-    else:
+    elif arguments.command == "links":
         links()
+    else:
+        return run(arguments)
     return 0
 
 

@@ -7,6 +7,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
+
+import numpy as np
 
 from benchmarks.testbed.bed import Bed
 from benchmarks.testbed.cases import Case
@@ -18,6 +21,7 @@ from benchmarks.testbed.predict import PREDICTORS, Forecast, forecast
 from benchmarks.testbed.results import Result, append_result, read_results
 from benchmarks.testbed.session import Measured, RunFailed, Session, World, network_of
 from benchmarks.testbed.task import Seat, Task
+from benchmarks.testbed.variance import Pace, Variation, allocate
 
 Say = Callable[[str], None]
 # Real-time ranks do not wait for other programs; what they wait for each other is told by `waited`.
@@ -34,15 +38,33 @@ class Plan:
         cases: in order of their networks.
         hosts: VMs of the bed.
         worlds: world sizes that are probed.
+        probe_s: seconds for a probe.
+        profile_s: seconds for a profile, roughly.
         iterations: timed ones of each repeat.
         repeats: of each run.
+        variation: what VMs and steps are drawn from; None: all are equal.
+        allocations: probes of each world, each on VMs of their own draw.
     """
 
     cases: tuple[Case, ...]
     hosts: int
     worlds: tuple[int, ...]
+    probe_s: float = 25.0
+    profile_s: float = 40.0
     iterations: int = 12
     repeats: int = 2
+    variation: Variation | None = None
+    allocations: int = 1
+
+    def vms(self, what: str) -> tuple[Pace, ...]:
+        """Returns the draws of all hosts for one allocation.
+
+        Args:
+            what: names the allocation; another name is another draw.
+        """
+        if self.variation is None:
+            return (Pace(1.0, 0.0, 1.0, 0.0),) * self.hosts
+        return allocate(self.variation, self.hosts, np.random.default_rng(crc32(what.encode())))
 
 
 @dataclass(frozen=True)
@@ -92,12 +114,11 @@ def run_campaign(plan: Plan, files: Files, say: Say) -> tuple[Result, ...]:
     """
     files.profiles.mkdir(parents=True, exist_ok=True)
     for family in FAMILIES:
-        cases = [case for case in plan.cases if case.family == family]
-        if cases:
+        if any(case.family == family for case in plan.cases):
             _learn(plan, family, files, say)
     for family in FAMILIES:
-        known = {result.key for result in read_results(files.results)}
-        cases = [c for c in plan.cases if c.family == family and f"0 {c.label}" not in known]
+        known = {result.label for result in read_results(files.results)}
+        cases = [c for c in plan.cases if c.family == family and c.label not in known]
         while cases:
             cases = _measure(plan, cases, files, say)
     return read_results(files.results)
@@ -109,10 +130,11 @@ def _learn(plan: Plan, family: str, files: Files, say: Say) -> None:
     used = {kind for case in plan.cases for kind, _, _ in case.groups}
     relatives = {KINDS[kind].gpu for kind in used if KINDS[kind].family == family}
     probes = [
-        (kind, n)
+        (kind, n, number)
         for kind in kinds
         for n in plan.worlds
-        if kind.gpu in relatives and not files.done(f"{kind.name}-{n}").exists()
+        for number in range(plan.allocations)
+        if kind.gpu in relatives and not files.done(f"{kind.name}-{n}-{number}").exists()
     ]
     wanted = [
         one
@@ -123,15 +145,22 @@ def _learn(plan: Plan, family: str, files: Files, say: Say) -> None:
         return
     with Bed(network_of(plan.hosts, kinds[0].delay_ms, _FIRST_MBIT)) as bed:
         session = Session(bed, files.folder)
-        for kind, n in probes:
+        for kind, n, number in probes:
             say(f"srifty probe: {n} x {kind.name}")
-            session.set_rates([kind.rate_mbit])
-            probe(session, kind, n, files.store, files.log("probe"))
-            files.done(f"{kind.name}-{n}").touch()
+            what = f"{kind.name}-{n}-{number}"
+            session.set_rates([kind.rate_mbit * vm.link_factor for vm in plan.vms(what)[:n]])
+            probe(session, kind, n, files.store, files.log("probe"), plan.probe_s)
+            files.done(what).touch()
         if wanted:
             say(f"srifty profile: {len(wanted)} models on GPUs")
-            profile(session, wanted, files.profiles, files.log("profile"))
-            spread(session, wanted, files.profiles, files.log("profile"))
+            draws = [_draws(vm, number) for number, vm in enumerate(plan.vms("profile"))]
+            log = files.log("profile")
+            profile(session, wanted, files.profiles, log, draws, plan.profile_s)
+            spread(session, wanted, files.profiles, log, draws)
+
+
+def _draws(vm: Pace, seed: int) -> Draws:
+    return Draws(vm.compute_factor, vm.compute_sd, seed)
 
 
 def _measure(plan: Plan, cases: Sequence[Case], files: Files, say: Say) -> list[Case]:
@@ -148,9 +177,9 @@ def _measure(plan: Plan, cases: Sequence[Case], files: Files, say: Say) -> list[
                 try:
                     result = _run(plan, case, found, session, world)
                 except RunFailed as error:
-                    result = _result(case, found, (), f"failed: {error}")
+                    result = _result(plan, case, found, (), f"failed: {error}")
                 append_result(files.results, result)
-                        off = f" {result.error(PREDICTORS[0]):+.1%}" if result.iterations else ""
+                off = f" {result.error(PREDICTORS[0]):+.1%}" if result.iterations else ""
                 say(f"{case.part}: {case.label}:{off}{' void: ' * bool(result.void)}{result.void}")
                 if not world.alive:
                     return list(cases[at + 1 :])
@@ -158,26 +187,30 @@ def _measure(plan: Plan, cases: Sequence[Case], files: Files, say: Say) -> list[
 
 
 def _run(plan: Plan, case: Case, found: Forecast, session: Session, world: World) -> Result:
-    kinds = [KINDS[name] for name, count, _ in case.groups for _ in range(count)]
-    session.set_rates([kind.rate_mbit for kind in kinds])
+    seats = [(KINDS[name], batch) for name, count, batch in case.groups for _ in range(count)]
+    vms = plan.vms(case.label)
+    session.set_rates(
+        [kind.rate_mbit * vm.link_factor for (kind, _), vm in zip(seats, vms, strict=False)]
+    )
     task = Task(
         case.model,
         tuple(
-            Seat(KINDS[name].gpu, batch, Draws())
-            for name, count, batch in case.groups
-            for _ in range(count)
+            Seat(kind.gpu, batch, _draws(vm, rank))
+            for rank, ((kind, batch), vm) in enumerate(zip(seats, vms, strict=False))
         ),
         case.per_layer,
         case.threads,
-        " ".join(kind.name for kind in kinds),
+        case.notation if plan.variation is None else case.label,
         _WARM_UP,
         plan.iterations,
     )
     most_s = 20 * found.mean_s[PREDICTORS[0]] * (_WARM_UP + plan.iterations)
-    return _result(case, found, [world.run(task, most_s) for _ in range(plan.repeats)])
+    return _result(plan, case, found, [world.run(task, most_s) for _ in range(plan.repeats)])
 
 
-def _result(case: Case, found: Forecast, repeats: Sequence[Measured], failure: str = "") -> Result:
+def _result(
+    plan: Plan, case: Case, found: Forecast, repeats: Sequence[Measured], failure: str = ""
+) -> Result:
     """Returns what is kept of a case; without repeats it failed, and is void."""
     kinds = [KINDS[name] for name, count, _ in case.groups for _ in range(count)]
     means = tuple(statistics.fmean(one.seconds[0]) for one in repeats)
@@ -197,13 +230,13 @@ def _result(case: Case, found: Forecast, repeats: Sequence[Measured], failure: s
         delay_ms=kinds[0].delay_ms,
         rates_mbit=tuple(kind.rate_mbit for kind in kinds),
         gpus=tuple(kind.gpu for kind in kinds),
-        allocation=0,
+        varied=plan.variation is not None,
         measured_s=statistics.fmean(steps) if steps else 0.0,
         repeats_s=means,
         step_std_s=statistics.stdev(steps) if steps else 0.0,
         iterations=len(steps),
         forecast_s=found.mean_s,
-        p90_s=found.p90_s,
+        p90_s=found.p90_s(len(steps)),
         exposed_s=found.exposed_s,
         latency_share=found.latency_share,
         own_cores=max((one.cpu.own_cores for one in repeats), default=0.0),

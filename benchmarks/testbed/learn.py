@@ -14,8 +14,8 @@ from benchmarks.testbed.kinds import KINDS, Kind
 from benchmarks.testbed.session import RunFailed, Session, await_all
 from srifty.files.profile_file import read_profile
 
-_PROBE_S, _PROFILE_S = 25.0, 40.0
 _SLACK_S = 120.0
+_SPREAD_MODEL = "alexnet"  # any would do; its steps are short
 # Profiles mostly wait; so many at once do not disturb each other on two cores.
 _PROFILES_AT_ONCE = 5
 _PROFILE = ["-m", "srifty", "profile", "benchmarks.testbed.workloads:make_workload"]
@@ -27,19 +27,23 @@ def gpu_name(gpu: str) -> str:
     return f"emulated-{gpu}"
 
 
-def probe(session: Session, kind: Kind, world_size: int, store: Path, log: Path) -> None:
+def probe(
+    session: Session, kind: Kind, world_size: int, store: Path, log: Path, seconds: float
+) -> None:
     """Runs `srifty probe` on VMs of one type; its samples go to the store.
 
     Raises:
         RunFailed: it failed.
     """
     session.run(
-        ["-m", "srifty", "probe", "--cloud", "aws", "--instance-type", kind.name]
-        + ["--sizes", "256B..16MiB", "--repeats", "3", "--seconds", f"{_PROBE_S:g}"]
-        + ["--backend", "gloo", "--config", "", "--db", str(store)],
+        [
+            *("-m", "srifty", "probe", "--cloud", "aws", "--instance-type", kind.name),
+            *("--sizes", "256B..16MiB", "--repeats", "3", "--seconds", f"{seconds:g}"),
+            *("--backend", "gloo", "--config", "", "--db", str(store)),
+        ],
         world_size,
         log,
-        most_s=2 * _PROBE_S + _SLACK_S,
+        most_s=2 * seconds + _SLACK_S,
     )
 
 
@@ -63,7 +67,8 @@ def profile(
     wanted: Sequence[tuple[str, str, int]],
     folder: Path,
     log: Path,
-    draws: Draws | None = None,
+    draws: Sequence[Draws],
+    seconds: float,
 ) -> None:
     """Runs `srifty profile` for models on emulated GPUs, several at a time.
 
@@ -72,50 +77,68 @@ def profile(
         wanted: see `profiles_needed`.
         folder: for the profiles.
         log: what they print.
-        draws: of the VM that profiles run on.
+        draws: of each VM.
+        seconds: for each, roughly.
 
     Raises:
         RunFailed: one failed.
     """
-    text = (draws or Draws()).to_text()
     at_once = min(_PROFILES_AT_ONCE, session.hosts)
     for start in range(0, len(wanted), at_once):
         some = wanted[start : start + at_once]
         children = [
             session.start_on(
                 number,
-                [*_PROFILE, "--gpu", gpu_name(gpu), "--max-batch", str(most)]
-                + ["--seconds", f"{_PROFILE_S:g}", "--no-resume"]
-                + ["-o", str(profile_path(folder, model, gpu))],
+                [
+                    *(*_PROFILE, "--gpu", gpu_name(gpu), "--max-batch", str(most)),
+                    *("--seconds", f"{seconds:g}", "--no-resume"),
+                    *("-o", str(profile_path(folder, model, gpu))),
+                ],
                 log,
-                {"TESTBED_MODEL": model, "TESTBED_GPU": gpu, "TESTBED_DRAWS": text},
+                _variables(model, gpu, draws[number]),
             )
             for number, (model, gpu, most) in enumerate(some)
         ]
-        await_all(children, 3 * _PROFILE_S + _SLACK_S, log)
+        await_all(children, 3 * seconds + _SLACK_S, log)
         for model, gpu, _ in some:
             if not profile_path(folder, model, gpu).exists():
                 raise RunFailed(f"no profile of {model} on {gpu}; see {log}")
 
 
+def _variables(model: str, gpu: str, draws: Draws) -> dict[str, str]:
+    return {"TESTBED_MODEL": model, "TESTBED_GPU": gpu, "TESTBED_DRAWS": draws.to_text()}
+
+
 def spread(
-    session: Session, wanted: Sequence[tuple[str, str, int]], folder: Path, log: Path
+    session: Session,
+    wanted: Sequence[tuple[str, str, int]],
+    folder: Path,
+    log: Path,
+    draws: Sequence[Draws],
 ) -> None:
     """Writes into profiles how far the VMs of a GPU differ: one model profiled on all at once.
+
+    Args:
+        session: where.
+        wanted: see `profiles_needed`.
+        folder: of the profiles.
+        log: what they print.
+        draws: of each VM.
 
     Raises:
         RunFailed: a profile failed.
     """
-    model = "alexnet"
     for gpu in dict.fromkeys(gpu for _, gpu, _ in wanted):
         paths = [folder / f"spread-{number}.json" for number in range(session.hosts)]
         children = [
             session.start_on(
                 number,
-                [*_PROFILE, "--gpu", gpu_name(gpu), "--batch-sizes", "1,2", "--max-batch", "2"]
-                + ["--seconds", "8", "--no-resume", "-o", str(path)],
+                [
+                    *(*_PROFILE, "--gpu", gpu_name(gpu), "--batch-sizes", "1,2"),
+                    *("--max-batch", "2", "--seconds", "8", "--no-resume", "-o", str(path)),
+                ],
                 log,
-                {"TESTBED_MODEL": model, "TESTBED_GPU": gpu},
+                _variables(_SPREAD_MODEL, gpu, draws[number]),
             )
             for number, path in enumerate(paths)
         ]

@@ -1,10 +1,11 @@
-"""Forecasts from the probes' store and the profiles' files alone, on the way `srifty simulate` goes."""
+"""Forecasts from the probes' samples and the profiles alone, on the way `srifty simulate` goes."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import NormalDist
 
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.kinds import KINDS, kinds_of
@@ -19,7 +20,6 @@ from srifty.simulator import ConfigTable
 from srifty.simulator.exchange import ExchangeTimes
 from srifty.simulator.transfers import job_transfers
 
-_P90_STDS = 1.2815515655446004
 _MEMORY_GIB = {"K80": 12, "T4": 16, "V100": 16}
 SRIFTY, PAPER, APM, COMPUTE_ONLY = "srifty", "paper's sharing", "APM", "compute only"
 PREDICTORS = (SRIFTY, PAPER, APM, COMPUTE_ONLY)
@@ -31,15 +31,22 @@ class Forecast:
 
     Attributes:
         mean_s: seconds per iteration, by predictor.
-        p90_s: Srifty's: nine of ten means over many iterations lie below.
+        persistent_std_s: Srifty's: of what does not average out over iterations.
+        step_std_s: Srifty's: of one iteration, beside that.
         exposed_s: Srifty's: what of the exchange computation does not hide.
         latency_share: part of the time that transfers take alone that is not bytes over rate.
     """
 
     mean_s: dict[str, float]
-    p90_s: float
+    persistent_std_s: float
+    step_std_s: float
     exposed_s: float
     latency_share: float
+
+    def p90_s(self, iterations: int) -> float:
+        """Returns what nine of ten means over so many iterations stay below."""
+        std_s = (self.persistent_std_s**2 + self.step_std_s**2 / max(iterations, 1)) ** 0.5
+        return self.mean_s[SRIFTY] + NormalDist().inv_cdf(0.9) * std_s
 
 
 def job_document(case: Case, profiles: Path, store: Path) -> dict[str, object]:
@@ -106,8 +113,13 @@ def forecast(case: Case, profiles: Path, store: Path, folder: Path) -> Forecast:
         APM: float(_apm(bench).predict(bench.job, table).mean_s[0]),
         COMPUTE_ONLY: float(ComputeOnly(latency).predict(bench.job, table).mean_s[0]),
     }
-    p90_s = mean_s[SRIFTY] + _P90_STDS * float(found.persistent_std_s[0])
-    return Forecast(mean_s, p90_s, float(found.exposed_exchange_s[0]), _latency_share(bench, table))
+    return Forecast(
+        mean_s,
+        float(found.persistent_std_s[0]),
+        float(found.step_std_s[0]),
+        float(found.exposed_exchange_s[0]),
+        _latency_share(bench, table),
+    )
 
 
 def _apm(bench: Workbench) -> Apm:

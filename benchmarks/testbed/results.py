@@ -1,5 +1,4 @@
-"""What became of each case: lines of a file while the sweep runs, a table and sums at its end. Pure
-but for the two that read and append."""
+"""What became of each case: lines of a file while the sweep runs, sums at its end."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ class Result:
         delay_ms: its one-way latency.
         rates_mbit: of each rank's link.
         gpus: of each rank.
-        allocation: number of the draw; 0: nothing varied.
+        varied: whether VMs and steps were drawn.
         measured_s: mean of all timed iterations.
         repeats_s: mean of each repeat.
         step_std_s: standard deviation of an iteration.
@@ -52,7 +51,7 @@ class Result:
     delay_ms: float
     rates_mbit: tuple[float, ...]
     gpus: tuple[str, ...]
-    allocation: int
+    varied: bool
     measured_s: float
     repeats_s: tuple[float, ...]
     step_std_s: float
@@ -65,11 +64,6 @@ class Result:
     all_cores: float
     waited: float
     void: str
-
-    @property
-    def key(self) -> str:
-        """What tells it from others of the same sweep."""
-        return f"{self.allocation} {self.label}"
 
     def error(self, predictor: str) -> float:
         """Returns forecast over measurement, minus 1."""

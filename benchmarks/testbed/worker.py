@@ -1,4 +1,4 @@
-"""One rank of the bed: trains the emulated models that the folder of tasks names, until told to end.
+"""One rank of the bed: trains the emulated models that a folder of tasks names.
 
     RANK=0 WORLD_SIZE=4 MASTER_ADDR=... MASTER_PORT=... python -m benchmarks.testbed.worker FOLDER
 
@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def run_task(task: Task, rank: int, group: Any) -> dict[str, Any]:
         _check(model, expected, iteration % len(model.weights) if iteration else None)
     waited_s += queue_wait_s("self")
     _check(model, expected, None)
-    seconds = [after - before for before, after in zip(marks, marks[1:], strict=False)]
+    seconds = [after - before for before, after in pairwise(marks)]
     return {"seconds": seconds[task.warm_up :], "waited_s": waited_s}
 
 
