@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench testbed-clean clean
 
 demo: $(VENV)/installed
 	$(BIN)/srifty plan examples/resnet50.yaml
@@ -16,6 +16,10 @@ check: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.planner_speed
+
+# Removes what killed runs of the emulated cluster left; needs root and nothing installed.
+testbed-clean:
+	$(PYTHON) -m benchmarks.testbed.sweep
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -34,7 +34,7 @@ def links() -> None:
         for mbit in (100.0, 200.0, 400.0, 800.0):
             hosts = (Host("near", mbit), Host("far", mbit))
             with Bed(Network(hosts, delay_ms=delay_ms)) as bed:
-                found = check_link(bed, "near", "far", mbytes=mbit / 20)
+                found = check_link(bed, "near", "far", mbytes=mbit / 8)
             print(
                 f"{mbit:8.0f} {found.mbit / mbit:9.1%} {delay_ms:5.2f} ms "
                 f"{found.rtt_s * 1e3:8.3f} ms"

@@ -1,15 +1,22 @@
-"""Removes what a bed leaves: its own when it ends, and those of runs that were killed."""
+"""Removes what a bed leaves: its own when it ends, and those of runs that were killed.
+
+    python3 -m benchmarks.testbed.sweep
+
+as root, needs nothing installed.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from benchmarks.testbed.preflight import preflight
 from benchmarks.testbed.procfs import ProcessId, network_namespace, process_id, processes
 from benchmarks.testbed.state import NAMESPACES, STATE, locked, namespaces, records
 
@@ -113,3 +120,16 @@ def sweep_leftovers() -> Swept:
             if partial.stem not in living:
                 partial.unlink()
     return Swept((*beds, *orphans), gone + len(orphans), killed)
+
+
+def main() -> int:
+    """Removes what killed runs left and says what it was; returns the exit code."""
+    if missing := preflight():
+        print("\n".join(missing), file=sys.stderr)
+        return 2
+    print(sweep_leftovers())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

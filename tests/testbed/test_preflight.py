@@ -18,6 +18,7 @@ def test_without_root_it_says_what_it_needs(monkeypatch):
 
 
 def test_every_tool_that_lacks_is_named(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", "/nowhere")
     found = " ".join(preflight())
     assert "`ip` is not found: install iproute2" in found
@@ -30,6 +31,22 @@ def test_a_machine_that_cannot_delay(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "_refused", list)
     monkeypatch.setattr(module, "TUN", tmp_path / "tun")
     assert "modprobe tun" in preflight()[-1]
+
+
+@pytest.mark.parametrize(
+    ("trial", "refused"),
+    [
+        ("echo no >&2; exit 1", "This machine refuses network namespaces: no."),
+        ("echo bridges; exit 1", "This machine refuses bridges: no reason given."),
+    ],
+)
+def test_what_a_kernel_refuses_is_named(trial, refused, monkeypatch, tmp_path):
+    for tool in ("ip", "tc", "cc", "unshare"):
+        (tmp_path / tool).write_text(f"#!/bin/sh\n{trial}\n")
+        (tmp_path / tool).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert preflight()[0] == refused
 
 
 def test_other_systems_are_told_so(monkeypatch):
