@@ -192,7 +192,8 @@ def one_slot_end(ready_s, alone_s) -> float:
 
 def slots_end(ready_s, alone_s, work, capacity, slots) -> float:
     """At most `slots` at a time: each pays its latency, then the running ones share evenly."""
-    cap = max(capacity, max(w / t for w, t in zip(work, alone_s, strict=True)))
+    cap = capacity
+    work = [min(w, cap * t) for w, t in zip(work, alone_s, strict=True)]
     waiting = []
     for k, ready in enumerate(ready_s):
         waiting.append((max(ready, waiting[-1][0]) if waiting else ready, k))
