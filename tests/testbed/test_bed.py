@@ -11,6 +11,7 @@ from benchmarks.testbed.link_check import LinkCheck, check_link
 from benchmarks.testbed.link_noise import vary_links
 from benchmarks.testbed.procfs import process_id
 from benchmarks.testbed.spec import Host, Network
+from benchmarks.testbed.sweep import inside, kill
 
 from tests.testbed.standing import needs_bed
 
@@ -49,6 +50,13 @@ def test_a_link_has_its_rate(mbit, delay_ms):
 def test_a_round_trip_takes_the_delay_twice(delay_ms):
     with Bed(pair(400, delay_ms=delay_ms)) as bed:
         measured(bed, lambda link: 0.85 <= link.rtt_s * 1e3 / (2 * delay_ms) <= 1.15, mbytes=0.001)
+
+
+def test_a_round_trip_varies_with_the_jitter():
+    with Bed(pair(400, delay_ms=4.0, jitter_ms=1.0)) as bed:
+        assert bed.carrier == "switch"
+        # Two independent draws of 1 ms; 50 of them tell their deviation to 10 %.
+        measured(bed, lambda link: 1.0 <= link.rtt_sd_s * 1e3 <= 1.9, mbytes=0.001)
 
 
 @pytest.mark.parametrize("delay_ms", [0.0, 0.5])
@@ -116,6 +124,22 @@ def test_an_error_in_the_middle_leaves_nothing(monkeypatch):
     with pytest.raises(RuntimeError, match="no more"), bed:
         raise AssertionError("the bed stands")
     assert state.namespaces(bed.namespace("a").rpartition("-")[0]) == []
+
+
+def test_a_switch_that_has_ended_is_not_taken_for_a_network():
+    bed = Bed(pair(100, delay_ms=1, jitter_ms=0.1))
+    bed.__enter__()
+    core = bed.namespace("a").rpartition("-")[0] + "-net"
+    assert kill(inside([core])) == 1
+    for refused in (
+        lambda: bed.popen("a", ["true"]),
+        lambda: bed.set_rate("a", 1),
+        bed.cpu,
+        lambda: bed.__exit__(None, None, None),
+    ):
+        with pytest.raises(RuntimeError, match="the switch has ended"):
+            refused()
+    assert not (state.NAMESPACES / core).exists()
 
 
 def test_a_host_sees_its_network_alone():
