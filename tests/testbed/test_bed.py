@@ -66,7 +66,7 @@ def test_the_slowest_link_on_the_way_decides(delay_ms):
         for src, dst, mbit in (("a", "b", 100), ("b", "a", 100), ("a", "c", 50), ("c", "b", 50)):
             measured(
                 bed,
-                lambda link, mbit=mbit: 0.93 <= link.mbit / mbit <= 1.04,
+                lambda link, mbit=mbit: 0.93 <= link.mbit / mbit <= 1.07,
                 src,
                 dst,
                 pings=1,
@@ -81,7 +81,7 @@ def test_a_rate_changes_while_the_bed_stands(delay_ms):
             change()
             for src, dst in (("a", "b"), ("b", "a")):
                 measured(
-                    bed, lambda link: 0.93 <= link.mbit / 100 <= 1.05, src, dst, pings=1, mbytes=2
+                    bed, lambda link: 0.93 <= link.mbit / 100 <= 1.07, src, dst, pings=1, mbytes=2
                 )
         with pytest.raises(ValueError, match="the rate of a is 0: give"):
             bed.set_rate("a", 0)
@@ -153,6 +153,7 @@ def test_a_host_sees_its_network_alone():
         assert said("ip", "route", "show", "default") == ""
         links = said("ip", "-o", "link").splitlines()
         assert [line.split(": ")[1] for line in links] == ["lo", "eth0"]
+        assert said("cat", "/proc/sys/net/ipv4/tcp_rmem").split() == ["4096", "131072", "6291456"]
         script = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=5)"
         assert bed.popen("a", [sys.executable, "-c", script], stderr=subprocess.DEVNULL).wait() == 1
 
