@@ -106,8 +106,20 @@ class Bed:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Kills every process inside by its number and removes everything."""
-        self._take_down()
+        """Kills every process inside by its number and removes everything.
+
+        Raises:
+            RuntimeError: the switch had ended before, so that nothing measured holds.
+        """
+        try:
+            if kind is None:
+                self._check_switch()
+        finally:
+            self._take_down()
+
+    def _check_switch(self) -> None:
+        if self._switch is not None and self._switch.poll() is not None:
+            raise RuntimeError(f"the switch has ended: {self._switch.communicate()[1].strip()}")
 
     def _take_down(self) -> None:
         with locked():
@@ -115,6 +127,7 @@ class Bed:
             self._record.path.unlink(missing_ok=True)
         if self._switch is not None:
             self._switch.communicate()  # closes its pipes; those of others are their readers'
+            self._switch = None
         for child in self._children:
             child.wait()
         self._children.clear()
@@ -175,7 +188,11 @@ class Bed:
             policy: scheduling policy, inherited by its children; None: the bed's.
             shim: preload what keeps gloo's event loop from starving its own threads.
             options: for `subprocess.Popen`.
+
+        Raises:
+            RuntimeError: the switch has ended, as in `set_rate`, `reshape` and `cpu`.
         """
+        self._check_switch()
         variables = dict(os.environ if env is None else env)
         if shim:
             others = variables.get("LD_PRELOAD", "")
@@ -210,6 +227,7 @@ class Bed:
 
     def _change(self, rates_mbit: Mapping[str, float], size: commands.Shape | None) -> None:
         """Sets rates, and buckets of that size; None: of the one that fits the new rates."""
+        self._check_switch()
         for host, mbit in rates_mbit.items():
             self.network.index(host)
             check_rate(f"the rate of {host}", mbit)
@@ -278,4 +296,5 @@ class Bed:
 
     def cpu(self) -> CpuUse:
         """Mean CPU use since the last call, or since the bed stood."""
+        self._check_switch()
         return self._meter.read()

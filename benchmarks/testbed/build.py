@@ -9,11 +9,14 @@ from benchmarks.testbed.native import compiled
 from benchmarks.testbed.spec import Network
 from benchmarks.testbed.state import NAMESPACES
 
-# Nothing but IPv4 on the links, and no connection learns from an earlier one's losses.
+# Nothing but IPv4 on the links; no connection learns from an earlier one's losses; the kernel's own
+# sizes of TCP's buffers (least, first, most), whatever this machine is tuned to.
 _SETTINGS = """
-[ ! -e /proc/sys/net/ipv6/conf/all/disable_ipv6 ] ||
-    echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6
-[ ! -e /proc/sys/net/ipv4/tcp_no_metrics_save ] || echo 1 > /proc/sys/net/ipv4/tcp_no_metrics_save
+set_to() { [ ! -e "/proc/sys/net/$1" ] || echo "$2" > "/proc/sys/net/$1"; }
+set_to ipv6/conf/all/disable_ipv6 1 &&
+set_to ipv4/tcp_no_metrics_save 1 &&
+set_to ipv4/tcp_rmem "4096 131072 6291456" &&
+set_to ipv4/tcp_wmem "4096 16384 4194304"
 """
 
 

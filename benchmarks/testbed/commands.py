@@ -8,7 +8,8 @@ from benchmarks.testbed.spec import ADDRESS_PREFIX, Network
 
 DEVICE = "eth0"  # every host's link, inside its own namespace
 CORE_BRIDGE = "br-core"
-# What a queue in the network holds before it drops: 84 ms at 100 Mbit/s, 10 ms at 800.
+# What a queue in the network holds before it drops: more than one TCP window of 6 MB, so that a
+# fast host that sends to a slow one loses nothing, and only flows that compete do.
 QUEUE_BYTES = 8 << 20
 # A sender's own queue never drops: TCP stops at a few packets per socket.
 SENDER_QUEUE_BYTES = 16 << 20

@@ -21,10 +21,12 @@ class LinkCheck:
 
     Attributes:
         rtt_s: median round-trip time of one byte over TCP, in s.
+        rtt_sd_s: standard deviation of these times, in s.
         mbit: payload rate of the transfer in Mbit/s, its latency included.
     """
 
     rtt_s: float
+    rtt_sd_s: float
     mbit: float
 
 
@@ -55,5 +57,6 @@ def check_link(bed: Bed, src: str, dst: str, *, pings: int = 50, mbytes: float =
     measured = json.loads(out)
     return LinkCheck(
         rtt_s=statistics.median(measured["rtt_s"]),
+        rtt_sd_s=statistics.pstdev(measured["rtt_s"]),
         mbit=8 * size_bytes / measured["transfer_s"] / 1e6,
     )

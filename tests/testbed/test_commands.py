@@ -87,5 +87,5 @@ def test_netem_holds_packets_before_the_downlink_shapes_them():
     lines = commands.bridge_shaping(PAIR, commands.SMALL, delayed=True)
     assert lines[:2] == [
         "qdisc add dev port0 root handle 1: netem delay 950us limit 1000000",
-        "qdisc add dev port0 parent 1:1 handle 2: tbf rate 400000kbit burst 40960 limit 1048576",
+        "qdisc add dev port0 parent 1:1 handle 2: tbf rate 400000kbit burst 40960 limit 8388608",
     ]

@@ -20,7 +20,6 @@
  * that it never outlives whoever started it. Standard output: "ready" once every device exists.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
