@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from tools.architectures import (
     LayerSpec,
@@ -53,6 +54,7 @@ class EmulatedLayer:
     share: float
 
 
+@cache
 def layers_of(model: str) -> tuple[EmulatedLayer, ...]:
     """Returns the layers of a model in forward order.
 

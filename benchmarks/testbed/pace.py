@@ -10,6 +10,7 @@ The bed is a test of the mechanism: what matters is that the paces differ as GPU
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -52,6 +53,7 @@ class Pace:
         return float(np.interp(batch, self.batches, self.step_s))
 
 
+@cache
 def pace_of(model: str, gpu: str) -> Pace:
     """Returns the pace of a GPU for a model of `layers.MODELS`."""
     source = "V100" if gpu == "K80" else gpu

@@ -84,14 +84,15 @@ def _page(results: Sequence[Result], command: str) -> Iterator[str]:
     yield from (
         "# Forecasts against an emulated cluster",
         "",
-        "**This tests the mechanism, not any cloud**: overlap, queues, stragglers, and learning from",
-        "probes. Network stack, processes, gradients, DistributedDataParallel and gloo are real; each",
-        "VM is a network namespace of one machine, its link is shaped and delayed, and its GPU is a",
-        "wait as long as a public curve says. Sizes, bucket caps and rates are 1/32 of the originals.",
+        "**This tests the mechanism, not any cloud**: overlap, queues, stragglers, learning from",
+        "probes. Network stack, processes, gradients, DistributedDataParallel and gloo are real;",
+        "each VM is a network namespace of [one machine](../testbed.md), its link is shaped and",
+        "delayed, and its GPU is a wait as long as a public curve says. Sizes, bucket caps and rates",
+        "are 1/32 of the originals.",
         "",
         "Each forecast was made before its run, from what `srifty probe` and `srifty profile` had",
         "measured on the bed, on the way that `srifty simulate` goes; nothing was fitted to iteration",
-        "times. The way of the exchange (buckets or layers, slots) is the job file's.",
+        "times. How gradients are exchanged (buckets or layers, slots) is what the job file says.",
         "",
         f"Made by `{command}`; every run with its settings: [testbed.csv](testbed.csv).",
         "",
@@ -113,8 +114,8 @@ def _counts(results: Sequence[Result]) -> str:
     words = ", ".join(f"{slots[name]} with {name}" for name in ("1", "2", "unlimited"))
     void = sum(bool(r.void) for r in results)
     return (
-        f"{len(steady)} configurations without injected variance ({latency} with a delay of 0.25 to "
-        f"3 ms one way, {mixed} of mixed types; slots: {words}), "
+        f"{len(steady)} configurations without injected variance ({latency} with a delay of 0.25 "
+        f"to 3 ms one way, {mixed} of mixed types; slots: {words}), "
         f"{len(results) - len(steady)} with it. {void} runs are void, see below."
     )
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
@@ -39,9 +40,13 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Does what is asked; returns the exit code."""
+    if find_spec("torch") is None:
+        print('PyTorch is not installed: pip install "srifty[train]".', file=sys.stderr)
+        return 2
     # A supervisor's SIGTERM takes the bed down as Ctrl-C does.
     signal.signal(signal.SIGTERM, _interrupt)
-    folder: Path = arguments.work / arguments.size
+    # Ranks read their tasks from here, wherever they run.
+    folder: Path = arguments.work.absolute() / arguments.size
     if not arguments.resume:
         shutil.rmtree(folder, ignore_errors=True)
     if arguments.size == "full":
