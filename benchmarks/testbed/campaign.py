@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ Say = Callable[[str], None]
 _BOUNDS = Bounds(foreign_fraction=1.0, wait_fraction=0.05)
 _WARM_UP = 4
 _FIRST_MBIT = 200.0
+_RANKS = "ranks-"
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ def run_campaign(plan: Plan, files: Files, say: Say) -> tuple[Result, ...]:
         RunFailed: a probe or a profile failed.
     """
     files.profiles.mkdir(parents=True, exist_ok=True)
+    for left in files.folder.glob(f"{_RANKS}*"):  # of a run that was killed
+        shutil.rmtree(left)
     for family in FAMILIES:
         if any(case.family == family for case in plan.cases):
             _learn(plan, family, files, say)
@@ -167,7 +171,7 @@ def _measure(plan: Plan, cases: Sequence[Case], files: Files, say: Say) -> list[
     """Forecasts and runs cases of one network until one fails; returns those that are left."""
     delay_ms = KINDS[cases[0].groups[0][0]].delay_ms
     with (
-        tempfile.TemporaryDirectory(prefix="ranks-", dir=files.folder) as scratch,
+        tempfile.TemporaryDirectory(prefix=_RANKS, dir=files.folder) as scratch,
         Bed(network_of(plan.hosts, delay_ms, _FIRST_MBIT)) as bed,
     ):
         session = Session(bed, files.folder)
