@@ -26,8 +26,8 @@ from benchmarks.testbed.variance import Pace, Variation, allocate
 
 Say = Callable[[str], None]
 # Real-time ranks do not wait for other programs; what they wait for each other is told by `waited`.
-_BOUNDS = Bounds(foreign_fraction=1.0, wait_fraction=0.05)
-_WARM_UP = 4
+_BOUNDS = Bounds(foreign_fraction=1.0, wait_fraction=0.1)
+_WARM_UP = 3
 _FIRST_MBIT = 200.0
 _RANKS = "ranks-"
 
@@ -53,7 +53,7 @@ class Plan:
     worlds: tuple[int, ...]
     probe_s: float = 25.0
     profile_s: float = 40.0
-    iterations: int = 12
+    iterations: int = 10
     repeats: int = 2
     variation: Variation | None = None
     allocations: int = 1

@@ -25,6 +25,8 @@ FORWARD_SHARE = 1 / 3
 # from the data sheets.
 _OPTIMIZER_BYTES = 16
 _MEMORY = {"K80": 240e9, "T4": 320e9, "V100": 900e9}
+# What of a latency does not fall with the batch, below the smallest one that was published.
+_FIXED = 0.3
 _SAMPLES = {"resnet18": "resnet18-cifar"}
 
 
@@ -45,8 +47,11 @@ class Pace:
     def passes_s(self, batch: int) -> float:
         """Returns the seconds of forward and backward pass together.
 
-        Between the sizes of the curve linear; below them the first, beyond them by the last slope.
+        Between the sizes of the curve linear; beyond them by the last slope; below them three
+        tenths of the first stay, the rest falls with the batch.
         """
+        if batch < self.batches[0]:
+            return self.step_s[0] * (_FIXED + (1 - _FIXED) * batch / self.batches[0])
         if batch > self.batches[-1] and len(self.batches) > 1:
             slope = (self.step_s[-1] - self.step_s[-2]) / (self.batches[-1] - self.batches[-2])
             return self.step_s[-1] + slope * (batch - self.batches[-1])
