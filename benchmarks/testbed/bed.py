@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -260,7 +260,7 @@ class Bed:
     @contextmanager
     def cross_traffic(
         self, src: str, dst: str, mbit: float, on_s: float, off_s: float, seed: int
-    ) -> Iterator[None]:
+    ) -> Generator[None]:
         """A TCP flow between two hosts that comes and goes while the context is open.
 
         Args:
@@ -277,8 +277,8 @@ class Bed:
         port = str(FLOW_PORT + self._flows)
         self._flows += 1
         to = [self.address(dst), port]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        ends = []
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        ends: list[subprocess.Popen[str]] = []
         try:
             for host, arguments in (
                 (dst, ["sink", *to]),

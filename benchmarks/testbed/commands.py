@@ -123,7 +123,7 @@ def netem(device: str, delay_ms: float) -> str:
 
 def bridge_links(network: Network, namespaces: list[str]) -> list[str]:
     """`ip` lines for the bridges and the cables to every host's namespace."""
-    lines = []
+    lines: list[str] = []
     racks = [bridge(network, rack) for rack in network.racks]
     for name in [*racks, *([CORE_BRIDGE] if len(racks) > 1 else [])]:
         lines += [f"link add name {name} type bridge", f"link set {name} mtu {network.mtu} up"]
@@ -144,7 +144,7 @@ def bridge_links(network: Network, namespaces: list[str]) -> list[str]:
 
 def bridge_shaping(network: Network, size: Shape, *, delayed: bool) -> list[str]:
     """`tc` lines for the hosts' downlinks and, where it has a rate, the core."""
-    lines = []
+    lines: list[str] = []
     for index in range(len(network.hosts)):
         if delayed:
             lines.append(netem(port(index), network.delay_ms))

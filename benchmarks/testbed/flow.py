@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 CHUNK_BYTES = 65_536
 
@@ -37,7 +38,7 @@ def sink(address: str, port: int) -> None:
                     pass
 
 
-def spells(on_s: float, off_s: float, seed: int):
+def spells(on_s: float, off_s: float, seed: int) -> Iterator[tuple[bool, float]]:
     """Yields (sends, seconds) for ever, beginning with a spell that sends."""
     draw = random.Random(seed)  # noqa: S311 - traffic, not a secret
     while True:

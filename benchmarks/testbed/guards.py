@@ -59,7 +59,7 @@ def judge_cpu(use: CpuUse, waits_s: Sequence[float], bounds: Bounds | None = Non
         bounds: from where on it is void.
     """
     bounds = bounds or Bounds()
-    reasons = []
+    reasons: list[str] = []
     own = use.own_cores / use.cores
     if own > bounds.own_fraction:
         reasons.append(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.testbed.bed import Bed
 from benchmarks.testbed.switch import pipe
@@ -45,7 +46,12 @@ def check_link(bed: Bed, src: str, dst: str, *, pings: int = 50, mbytes: float =
     """
     size_bytes = round(mbytes * 1e6)
     python = [sys.executable, "-S", "-E", str(ENDS)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "shim": False}
+    pipes: dict[str, Any] = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "shim": False,
+    }
     far = bed.popen(dst, [*python, "far", bed.address(dst)], **pipes)
     if pipe(far.stdout).readline() != "ready\n":
         raise RuntimeError(f"far end on {dst}: {far.communicate()[1].strip()}")

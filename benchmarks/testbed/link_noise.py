@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,7 +17,7 @@ _ROUND = 1024  # factors drawn at once
 @contextmanager
 def vary_links(
     bed: Bed, log_sds: Mapping[str, float], *, interval_s: float, seed: int
-) -> Iterator[None]:
+) -> Generator[None]:
     """Sets links' rates anew, around those they have now, every so often while it is open.
 
     Rates are back where they were at its end. Nothing else may set rates meanwhile. Costs some

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ class Record:
 
 
 @contextmanager
-def locked() -> Iterator[int]:
+def locked() -> Generator[int]:
     """Nobody else makes or removes beds meanwhile.
 
     Yields the lock's descriptor: a child that inherits it keeps the lock, should this process be
@@ -74,7 +74,7 @@ def records() -> list[Record]:
     Raises:
         ValueError: a file is not what `Record.write` writes; says which.
     """
-    found = []
+    found: list[Record] = []
     for path in sorted(STATE.glob(f"{PREFIX}*.json")):
         try:
             content = json.loads(path.read_text())

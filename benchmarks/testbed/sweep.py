@@ -48,7 +48,7 @@ class Swept:
 
 def inside(names: Iterable[str]) -> list[ProcessId]:
     """The processes in any of these network namespaces, whoever started them."""
-    inodes = set()
+    inodes: set[int] = set()
     for name in names:
         with suppress(FileNotFoundError):
             inodes.add((NAMESPACES / name).stat().st_ino)
@@ -62,7 +62,7 @@ def kill(targets: Iterable[ProcessId]) -> int:
     Raises:
         RuntimeError: one was still there a minute after it was killed.
     """
-    killed = []
+    killed: list[ProcessId] = []
     for process in targets:
         try:
             handle = os.pidfd_open(process.pid)

@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks.testbed.variance import STATED, Variation, relative, robust_log_sd
 
 Row = dict[str, str]
+Key = tuple[str, ...]
 DATA = Path(os.environ.get("SRIFTY_PUBLIC_DATA", Path(__file__).parents[3] / "shared" / "data"))
 # pagerank is a constant on one cluster and no training on the others; the A100 cluster was
 # measured once per GPU, so that a slow GPU and a slow run cannot be told apart.
@@ -53,16 +54,14 @@ def _rows(path: Path) -> Iterator[Row]:
         yield from csv.DictReader(file)
 
 
-def _grouped(
-    rows: Iterator[Row], key: Callable[[Row], object], value: str
-) -> dict[object, list[float]]:
-    groups: dict[object, list[float]] = defaultdict(list)
+def _grouped(rows: Iterator[Row], key: Callable[[Row], Key], value: str) -> dict[Key, list[float]]:
+    groups: dict[Key, list[float]] = defaultdict(list)
     for row in rows:
         groups[key(row)].append(float(row[value]))
     return groups
 
 
-def _cluster(row: Row) -> object:
+def _cluster(row: Row) -> Key:
     names = ("cloud", "env", "instance_type", "nodes", "variant")
     return tuple(row[name] for name in names)
 
@@ -75,7 +74,7 @@ def _compute_between(path: Path) -> tuple[float, ...]:
     )
     by_gpu = _grouped(rows, lambda row: (row["dataset"], row["gpu_idx"]), "perf")
     by_cluster: dict[str, list[float]] = defaultdict(list)
-    for (dataset, _gpu), times in by_gpu.items():
+    for (dataset, *_gpu), times in by_gpu.items():
         by_cluster[dataset].append(float(np.median(times)))
     return relative(list(by_cluster.values()))
 
