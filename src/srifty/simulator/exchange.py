@@ -14,8 +14,8 @@ from srifty.simulator import lockstep
 from srifty.simulator.tables import ConfigTable
 
 # Of the slowest link's pace, what a ring over links of unequal speed reaches. gloo on shaped links:
-# 93 to 94 % for 1 MiB and 87 to 88 % for 4 MiB among four ranks (one or two of them on a link two to
-# four times as fast), all of it among two. It is not known of NCCL, where too slow is the safe side.
+# 93 to 94 % for 1 MiB and 87 to 88 % for 4 MiB among four ranks, one or two of them on a link two
+# to four times as fast; all of it among two. Unknown of NCCL, where too slow is the safe side.
 UNEQUAL_RING = 0.91
 _EQUAL = 1.05  # capacities this near are those of one link
 

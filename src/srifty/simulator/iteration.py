@@ -126,8 +126,8 @@ class Simulator:
         if len(kinds) > 1:
             sentences.append(
                 "Mixed instance types: the slowest type's allreduce time at the total world size "
-                f"counts, at {UNEQUAL_RING:.0%} of its pace where links differ (gloo on shaped links: "
-                "87 to 94 %)."
+                f"counts, at {UNEQUAL_RING:.0%} of its pace where links differ (gloo on shaped "
+                "links: 87 to 94 %)."
             )
         profile = schedule_profile(job)
         if profile is None:
