@@ -15,6 +15,7 @@ from benchmarks.testbed.session import RunFailed, Session, await_all
 from srifty.files.profile_file import read_profile
 
 _SLACK_S = 120.0
+_SPREAD_S = 15.0
 _SPREAD_MODEL = "alexnet"  # any would do; its steps are short
 # Profiles mostly wait; so many at once do not disturb each other on two cores.
 _PROFILES_AT_ONCE = 5
@@ -134,8 +135,16 @@ def spread(
             session.start_on(
                 number,
                 [
-                    *(*_PROFILE, "--gpu", gpu_name(gpu), "--batch-sizes", "1,2"),
-                    *("--max-batch", "2", "--seconds", "8", "--no-resume", "-o", str(path)),
+                    *(*_PROFILE, "--gpu", gpu_name(gpu), "--batch-sizes", "1"),
+                    *(
+                        "--max-batch",
+                        "1",
+                        "--seconds",
+                        f"{_SPREAD_S:g}",
+                        "--no-resume",
+                        "-o",
+                        str(path),
+                    ),
                 ],
                 log,
                 _variables(_SPREAD_MODEL, gpu, draws[number]),

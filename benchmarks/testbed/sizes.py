@@ -46,7 +46,7 @@ def short() -> Campaigns:
         light = [c for c in few if c.part == part and c.model in ("resnet18", "alexnet", "dlrm")]
         cases += short_cases(light, 8 if part == PROBED else 4)
     return Campaigns(
-        Plan(tuple(cases), 4, (2, 4), probe_s=15.0, profile_s=20.0, iterations=10), None
+        Plan(tuple(cases), 4, (2, 4), probe_s=15.0, profile_s=30.0, iterations=10), None
     )
 
 
@@ -70,7 +70,7 @@ def full(variation: Variation) -> Campaigns:
         cases=tuple({c.label: c for c in (*some, *more) if c.world_size <= 4}.values()),
         worlds=(2, 4),
         probe_s=10.0,
-        profile_s=25.0,
+        profile_s=50.0,
         repeats=1,
         iterations=24,
         variation=variation,
