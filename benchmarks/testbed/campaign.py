@@ -52,7 +52,7 @@ class Plan:
     hosts: int
     worlds: tuple[int, ...]
     probe_s: float = 25.0
-    profile_s: float = 60.0
+    profile_s: float = 45.0
     iterations: int = 10
     repeats: int = 2
     variation: Variation | None = None

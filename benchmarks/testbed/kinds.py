@@ -37,16 +37,17 @@ class Kind:
 
 # Prices in the order of EC2's for one such GPU.
 _USD = {"K80": 0.9, "T4": 0.53, "V100": 3.06}
-# By family: one-way latency, and (GPU, rate, whether probed).
+# By family: one-way latency, and (GPU, rate, whether probed). Eight links of 500 Mbit/s are half of
+# what two cores carry.
 _FAMILIES: dict[str, tuple[float, tuple[tuple[str, float, bool], ...]]] = {
     "near": (
         0.0,
         (
             ("K80", 100, True),
             ("T4", 200, True),
-            ("V100", 800, True),
+            ("V100", 500, True),
             ("T4", 400, False),
-            ("V100", 500, False),
+            ("V100", 300, False),
         ),
     ),
     "zone": (0.25, (("T4", 200, True), ("V100", 500, True), ("T4", 300, False))),
