@@ -51,7 +51,7 @@ class Plan:
     cases: tuple[Case, ...]
     hosts: int
     worlds: tuple[int, ...]
-    probe_s: float = 25.0
+    probe_s: float = 40.0
     profile_s: float = 45.0
     iterations: int = 10
     repeats: int = 2

@@ -39,7 +39,7 @@ def probe(
     session.run(
         [
             *("-m", "srifty", "probe", "--cloud", "aws", "--instance-type", kind.name),
-            *("--sizes", "256B..16MiB", "--repeats", "3", "--seconds", f"{seconds:g}"),
+            *("--sizes", "4KiB..16MiB", "--repeats", "3", "--seconds", f"{seconds:g}"),
             *("--backend", "gloo", "--config", "", "--db", str(store)),
         ],
         world_size,

@@ -108,7 +108,7 @@ class LearnedModel:
     def bus_capacity(
         self, instance_type: InstanceType, world_size: IntArray, vms: IntArray
     ) -> FloatArray:
-        """See `AllreduceModel.bus_capacity`: the plateau of large messages."""
+        """See `AllreduceModel.bus_capacity` and `_with_capacity`."""
         capacity = self._figures.bus_capacity(instance_type, world_size, vms)
         here, rows = self._known(instance_type, world_size, vms)
         capacity[here] = [row.capacity for row in rows]
@@ -214,12 +214,26 @@ class LearnedModel:
                 for (world, sizes), row in zip(chosen, rows, strict=True):
                     parts[world].append((row, sizes))
             for (n, v), found in parts.items():
-                self._rows[_World(kind.name, n, v)] = self._with_capacity(_slowest(found), n)
+                row = self._with_capacity(_slowest(found), kind, n, between=v > 1)
+                self._rows[_World(kind.name, n, v)] = row
 
-    def _with_capacity(self, row: _Row, world_size: int) -> _Row:
+    def _with_capacity(
+        self, row: _Row, kind: InstanceType, world_size: int, *, between: bool
+    ) -> _Row:
+        """Returns the row with the bandwidth that transfers side by side share.
+
+        That is the bandwidth of the largest messages. Where even these still wait mostly for
+        latencies, which transfers side by side wait for together, it is what more bytes take, as
+        far as the link is rated for it.
+        """
         top = np.flatnonzero(row.measured_bytes[1] >= _GRID_BYTES)[-_LARGEST:]
         bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * _GRID_BYTES[top]
-        plateau = float(np.median(bus_bytes / np.exp(row.log_time[top])))
+        time_s = np.exp(row.log_time[top])
+        plateau = float(np.median(bus_bytes / time_s))
+        if between and time_s[-1] > time_s[0]:
+            marginal = float((bus_bytes[-1] - bus_bytes[0]) / (time_s[-1] - time_s[0]))
+            rated = gbit_to_bytes_per_s(kind.rated_gbit_per_s)
+            plateau = max(plateau, min(marginal, rated))
         return row._replace(capacity=plateau * self._blend.atlas.gains.get(row.sheet, 1.0))
 
     def _span(self, sheet: Sheet, size_factor: float) -> tuple[float, float]:
