@@ -6,7 +6,7 @@ import shutil
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from zlib import crc32
 
@@ -19,7 +19,7 @@ from benchmarks.testbed.guards import Bounds, Verdict, judge_cpu, judge_repeats
 from benchmarks.testbed.kinds import FAMILIES, KINDS, kinds_of
 from benchmarks.testbed.learn import probe, profile, profile_path, profiles_needed, spread
 from benchmarks.testbed.predict import PREDICTORS, Forecast, forecast
-from benchmarks.testbed.results import Result, append_result, read_results
+from benchmarks.testbed.results import Result, append_result, read_results, write_results
 from benchmarks.testbed.session import Measured, RunFailed, Session, World, network_of
 from benchmarks.testbed.task import Seat, Task
 from benchmarks.testbed.variance import Pace, Variation, allocate
@@ -52,7 +52,7 @@ class Plan:
     hosts: int
     worlds: tuple[int, ...]
     probe_s: float = 40.0
-    profile_s: float = 45.0
+    profile_s: float = 120.0
     iterations: int = 10
     repeats: int = 2
     variation: Variation | None = None
@@ -128,6 +128,36 @@ def run_campaign(plan: Plan, files: Files, say: Say) -> tuple[Result, ...]:
     return read_results(files.results)
 
 
+def forecast_anew(plan: Plan, files: Files) -> tuple[Result, ...]:
+    """Replaces the forecasts of what was measured, from the probes and profiles that stand.
+
+    Returns all results.
+
+    Args:
+        plan: whose cases.
+        files: where.
+    """
+    cases = {case.label: case for case in plan.cases}
+    renewed: list[Result] = []
+    for result in read_results(files.results):
+        case = cases.get(result.label)
+        if case is not None:
+            found = forecast(case, files.profiles, files.store, files.folder)
+            renewed.append(
+                replace(
+                    result,
+                    forecast_s=found.mean_s,
+                    p90_s=found.p90_s(result.iterations),
+                    exposed_s=found.exposed_s,
+                    latency_share=found.latency_share,
+                )
+            )
+        else:
+            renewed.append(result)
+    write_results(files.results, renewed)
+    return tuple(renewed)
+
+
 def _learn(plan: Plan, family: str, files: Files, say: Say) -> None:
     """Probes the links of a network, and profiles what has no profile yet."""
     kinds = kinds_of(family, probed=True)
@@ -145,7 +175,8 @@ def _learn(plan: Plan, family: str, files: Files, say: Say) -> None:
         for one in profiles_needed(plan.cases)
         if not profile_path(files.profiles, *one[:2]).exists()
     ]
-    if not probes and not wanted:
+    spread_known = files.done("spread").exists() and not wanted
+    if not probes and spread_known:
         return
     with Bed(network_of(plan.hosts, kinds[0].delay_ms, _FIRST_MBIT)) as bed:
         session = Session(bed, files.folder)
@@ -155,12 +186,16 @@ def _learn(plan: Plan, family: str, files: Files, say: Say) -> None:
             session.set_rates([kind.rate_mbit * vm.link_factor for vm in plan.vms(what)[:n]])
             probe(session, kind, n, files.store, files.log("probe"), plan.probe_s)
             files.done(what).touch()
+        draws = [_draws(vm, number) for number, vm in enumerate(plan.vms("profile"))]
+        log = files.log("profile")
         if wanted:
             say(f"srifty profile: {len(wanted)} models on GPUs")
-            draws = [_draws(vm, number) for number, vm in enumerate(plan.vms("profile"))]
-            log = files.log("profile")
             profile(session, wanted, files.profiles, log, draws, plan.profile_s)
-            spread(session, wanted, files.profiles, log, draws)
+        if not spread_known:
+            gpus = dict.fromkeys(gpu for _, gpu, _ in profiles_needed(plan.cases))
+            say(f"srifty profile: how far VMs differ, for {len(gpus)} GPU models")
+            spread(session, gpus, files.profiles, log, draws)
+            files.done("spread").touch()
 
 
 def _draws(vm: Pace, seed: int) -> Draws:

@@ -16,9 +16,11 @@ from srifty.files.profile_file import read_profile
 
 _SLACK_S = 120.0
 _SPREAD_S = 15.0
-_SPREAD_MODEL = "alexnet"  # any would do; its steps are short
+# Any model would do. Steps of a tenth of a second and more: next to those, what a busy machine adds
+# to a step is small.
+_SPREAD_MODEL, _SPREAD_BATCH = "alexnet", 128
 # Profiles mostly wait; so many at once do not disturb each other on two cores.
-_PROFILES_AT_ONCE = 5
+_PROFILES_AT_ONCE = 4
 _PROFILE = ["-m", "srifty", "profile", "benchmarks.testbed.workloads:make_workload"]
 _PROFILE += ["--device", "cpu"]
 
@@ -112,16 +114,16 @@ def _variables(model: str, gpu: str, draws: Draws) -> dict[str, str]:
 
 def spread(
     session: Session,
-    wanted: Sequence[tuple[str, str, int]],
+    gpus: Iterable[str],
     folder: Path,
     log: Path,
     draws: Sequence[Draws],
 ) -> None:
-    """Writes into profiles how far the VMs of a GPU differ: one model profiled on all at once.
+    """Writes into profiles how far the VMs of a GPU differ: one model profiled on each of them.
 
     Args:
         session: where.
-        wanted: see `profiles_needed`.
+        gpus: those in question.
         folder: of the profiles.
         log: what they print.
         draws: of each VM.
@@ -129,29 +131,23 @@ def spread(
     Raises:
         RunFailed: a profile failed.
     """
-    for gpu in dict.fromkeys(gpu for _, gpu, _ in wanted):
+    for gpu in gpus:
         paths = [folder / f"spread-{number}.json" for number in range(session.hosts)]
-        children = [
-            session.start_on(
-                number,
-                [
-                    *(*_PROFILE, "--gpu", gpu_name(gpu), "--batch-sizes", "1"),
-                    *(
-                        "--max-batch",
-                        "1",
-                        "--seconds",
-                        f"{_SPREAD_S:g}",
-                        "--no-resume",
-                        "-o",
-                        str(path),
-                    ),
-                ],
-                log,
-                _variables(_SPREAD_MODEL, gpu, draws[number]),
-            )
-            for number, path in enumerate(paths)
-        ]
-        await_all(children, _SLACK_S, log)
+        for start in range(0, len(paths), _PROFILES_AT_ONCE):
+            children = [
+                session.start_on(
+                    number,
+                    [
+                        *(*_PROFILE, "--gpu", gpu_name(gpu), "--no-resume"),
+                        *("--batch-sizes", str(_SPREAD_BATCH), "--max-batch", str(_SPREAD_BATCH)),
+                        *("--seconds", f"{_SPREAD_S:g}", "-o", str(paths[number])),
+                    ],
+                    log,
+                    _variables(_SPREAD_MODEL, gpu, draws[number]),
+                )
+                for number in range(start, min(start + _PROFILES_AT_ONCE, len(paths)))
+            ]
+            await_all(children, _SLACK_S, log)
         steps = [read_profile(path).latencies[-1].step_s for path in paths]
         fraction = statistics.stdev(math.log(step) for step in steps)
         for path in folder.glob(f"*.{gpu}.json"):

@@ -95,6 +95,13 @@ def append_result(path: Path, result: Result) -> None:
         file.write(result.to_text() + "\n")
 
 
+def write_results(path: Path, results: Sequence[Result]) -> None:
+    """Replaces the file, all of it at once."""
+    new = path.with_suffix(".new")
+    new.write_text("".join(result.to_text() + "\n" for result in results), encoding="utf-8")
+    new.replace(path)
+
+
 def mape(results: Sequence[Result], predictor: str) -> float:
     """Returns the mean absolute relative error."""
     return sum(abs(result.error(predictor)) for result in results) / len(results)

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
-from benchmarks.testbed.campaign import Files, run_campaign
+from benchmarks.testbed.campaign import Files, Plan, forecast_anew, run_campaign
 from benchmarks.testbed.predict import SRIFTY
 from benchmarks.testbed.report import csv_text, page_text
 from benchmarks.testbed.results import Result, mape
@@ -33,6 +33,11 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         size.add_argument(f"--{name}", dest="size", action="store_const", const=name, help=words)
     parser.set_defaults(size="short")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier run ended")
+    parser.add_argument(
+        "--forecast-anew",
+        action="store_true",
+        help="with --resume: forecast again what was measured, after a change of the models",
+    )
     parser.add_argument("--steady-only", action="store_true", help="without injected variance")
     parser.add_argument("--work", type=Path, default=_WORK, help="folder for what is found")
     parser.add_argument("-o", "--output", type=Path, help="folder for testbed.md and testbed.csv")
@@ -58,10 +63,14 @@ def run(arguments: argparse.Namespace) -> int:
     def say(words: str) -> None:
         print(f"[{time.monotonic() - began_s:6.0f} s] {words}", file=sys.stderr, flush=True)
 
+    def carry_out(plan: Plan, files: Files) -> tuple[Result, ...]:
+        results = run_campaign(plan, files, say)
+        return forecast_anew(plan, files) if arguments.forecast_anew else results
+
     try:
-        results = run_campaign(campaigns.steady, Files(folder / "steady"), say)
+        results = carry_out(campaigns.steady, Files(folder / "steady"))
         if campaigns.varied is not None and not arguments.steady_only:
-            results += run_campaign(campaigns.varied, Files(folder / "varied"), say)
+            results += carry_out(campaigns.varied, Files(folder / "varied"))
     except KeyboardInterrupt:
         print(f"stopped; the same command with --resume goes on ({folder})", file=sys.stderr)
         return 130
