@@ -15,10 +15,10 @@ from benchmarks.testbed.session import RunFailed, Session, await_all
 from srifty.files.profile_file import read_profile
 
 _SLACK_S = 120.0
-_SPREAD_S = 15.0
+_SPREAD_S = 40.0
 # Any model would do. Steps of a tenth of a second and more: next to those, what a busy machine adds
 # to a step is small.
-_SPREAD_MODEL, _SPREAD_BATCH = "alexnet", 128
+_SPREAD_MODEL, _SPREAD_BATCH = "alexnet", 64
 # Profiles mostly wait; so many at once do not disturb each other on two cores.
 _PROFILES_AT_ONCE = 4
 _PROFILE = ["-m", "srifty", "profile", "benchmarks.testbed.workloads:make_workload"]

@@ -34,6 +34,7 @@ _EFA = "efa"
 # they grow with the bytes.
 _GRID_BYTES = np.exp2(np.arange(2, 37, dtype=np.float64))
 _LARGEST = 3  # the plateau of bandwidth is read off this many octaves at the upper end
+_MARGIN_STEPS = 2  # octaves between two sizes of which the time for more bytes is told
 _LEAST_MODEL_FRACTION = 0.05
 _FAMILY_FRACTION = 0.30
 _BEYOND_FRACTION = 0.30
@@ -222,18 +223,22 @@ class LearnedModel:
     ) -> _Row:
         """Returns the row with the bandwidth that transfers side by side share.
 
-        That is the bandwidth of the largest messages. Where even these still wait mostly for
-        latencies, which transfers side by side wait for together, it is what more bytes take, as
-        far as the link is rated for it.
+        That is the bandwidth of the largest messages. Where even these still wait for latencies,
+        which transfers side by side wait for together, it is what more bytes take at best, as far
+        as the link is rated for it. (gloo sends large messages in parts, each of which waits: so
+        this shows between middling sizes rather than between the largest.)
         """
-        top = np.flatnonzero(row.measured_bytes[1] >= _GRID_BYTES)[-_LARGEST:]
-        bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * _GRID_BYTES[top]
-        time_s = np.exp(row.log_time[top])
-        plateau = float(np.median(bus_bytes / time_s))
-        if between and time_s[-1] > time_s[0]:
-            marginal = float((bus_bytes[-1] - bus_bytes[0]) / (time_s[-1] - time_s[0]))
+        large = np.flatnonzero(row.measured_bytes[1] >= _GRID_BYTES)
+        bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * _GRID_BYTES[large]
+        time_s = np.exp(row.log_time[large])
+        plateau = float(np.median((bus_bytes / time_s)[-_LARGEST:]))
+        wide = np.flatnonzero(_GRID_BYTES[large] >= LARGE_BYTES)
+        if between and len(wide) > _MARGIN_STEPS:
+            more_bytes = bus_bytes[wide][_MARGIN_STEPS:] - bus_bytes[wide][:-_MARGIN_STEPS]
+            more_s = time_s[wide][_MARGIN_STEPS:] - time_s[wide][:-_MARGIN_STEPS]
+            marginal = (more_bytes[more_s > 0] / more_s[more_s > 0]).max(initial=0.0)
             rated = gbit_to_bytes_per_s(kind.rated_gbit_per_s)
-            plateau = max(plateau, min(marginal, rated))
+            plateau = max(plateau, min(float(marginal), rated))
         return row._replace(capacity=plateau * self._blend.atlas.gains.get(row.sheet, 1.0))
 
     def _span(self, sheet: Sheet, size_factor: float) -> tuple[float, float]:
