@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench testbed testbed-clean clean
 
 demo: $(VENV)/installed
 	$(BIN)/srifty plan examples/resnet50.yaml
@@ -17,6 +17,16 @@ check: $(VENV)/installed-dev
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.planner_speed
 
+# Forecasts against runs on the emulated cluster, the short version; needs root.
+testbed:
+	@$(PYTHON) -m benchmarks.testbed.preflight
+	@$(MAKE) --no-print-directory $(VENV)/installed-train
+	$(BIN)/python -m benchmarks.testbed run --short
+
+# Removes what killed runs of the emulated cluster left; needs root and nothing installed.
+testbed-clean:
+	$(PYTHON) -m benchmarks.testbed.sweep
+
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
@@ -24,6 +34,10 @@ $(VENV)/installed: pyproject.toml
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+$(VENV)/installed-train: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[train]"
 	touch $@
 
 clean:

@@ -184,6 +184,23 @@ def test_capacity_is_the_plateau_and_what_side_by_side_transfers_reach():
     assert both.bus_capacity(KIND, np.array([16]), np.array([4])) == pytest.approx(3.2e9, rel=0.05)
 
 
+@pytest.mark.parametrize("rated", [100.0, 12.0])
+def test_capacity_is_what_more_bytes_take_where_latency_still_weighs(rated):
+    # Half a second of latency, 2e9 bus bytes per second: even 64 MiB mostly wait, so that their
+    # own bandwidth says little of what transfers side by side would reach.
+    model = model_of(
+        sweep(
+            worlds=((16, 4),),
+            sizes=[2**20, 2**22, 2**24, 2**26],
+            law=lambda n, v, s: 0.5 + 2 * s * (n - 1) / n / 2e9,
+        )
+    )
+    kind = replace(KIND, rated_gbit_per_s=rated)
+    found = model.bus_capacity(kind, np.array([16]), np.array([4]))[0]
+    # The link is not believed to carry more than it is rated for.
+    assert found == pytest.approx(min(2e9, rated * 1e9 / 8), rel=0.2)
+
+
 def test_newer_samples_replace_older_ones_by_degrees():
     now = datetime(2026, 5, 1, tzinfo=UTC)
     old = [replace(s, measured_at=now - timedelta(days=720)) for s in sweep()]

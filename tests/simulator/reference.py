@@ -61,10 +61,18 @@ def reference_iteration_s(simulator, job, config) -> float:
             simulator.allreduce.time_s(kind, world, vms, np.array(sizes))[0] for kind in kinds
         ]
         alone_s = [max(float(times[k]) for times in per_kind) for k in range(len(sizes))]
-        capacity = min(
+        capacities = [
             float(simulator.allreduce.bus_capacity(kind, world, vms)[0]) for kind in kinds
-        )
+        ]
+        capacity = min(capacities)
         work = [2 * size * (n - 1) / n for size in sizes]
+        if n > 2 and max(capacities) > 1.05 * capacity:
+            # A ring over unequal links: bytes take 1/0.91 of the slowest link's time.
+            alone_s = [
+                t + min(w / capacity, t) * (1 / 0.91 - 1)
+                for t, w in zip(alone_s, work, strict=True)
+            ]
+            capacity *= 0.91
         if str(job.sync.sharing) == "paper":
             end_s = paper_end(ready_s, alone_s, work, capacity)
         elif job.sync.slots == 1:
@@ -230,7 +238,8 @@ def one_slot_end(ready_s, alone_s) -> float:
 
 def slots_end(ready_s, alone_s, work, capacity, slots) -> float:
     """At most `slots` at a time: each pays its latency, then the running ones share evenly."""
-    cap = max(capacity, max(w / t for w, t in zip(work, alone_s, strict=True)))
+    cap = capacity
+    work = [min(w, cap * t) for w, t in zip(work, alone_s, strict=True)]
     waiting = []
     for k, ready in enumerate(ready_s):
         waiting.append((max(ready, waiting[-1][0]) if waiting else ready, k))

@@ -120,6 +120,13 @@ def test_the_capacity_is_raised_to_what_one_transfer_gets():
     assert capacity_for(work, alone, 300.0) == 300.0
 
 
+def test_a_transfer_measured_above_the_line_does_not_widen_it_for_the_others():
+    # Alone the first two take 0.25 s each, at four times the line's rate: they count as 25 bytes.
+    # All three start at once and share: 25 bytes each by 0.75 s; the third's other 75 take 0.75 s.
+    exchange = slots([0.0, 0.0, 0.0], [0.25, 0.25, 1.0], [100.0, 100.0, 100.0], None)
+    assert exchange.end_s == pytest.approx([0.75, 0.75, 1.5], rel=1e-14)
+
+
 def test_last_busy_span_by_hand():
     start, end = np.array([0.0, 0.5, 4.0, 4.5]), np.array([2.0, 1.0, 5.0, 6.0])
     assert Exchange(start, end).last_busy_start_s == 4.0

@@ -34,6 +34,7 @@ _EFA = "efa"
 # they grow with the bytes.
 _GRID_BYTES = np.exp2(np.arange(2, 37, dtype=np.float64))
 _LARGEST = 3  # the plateau of bandwidth is read off this many octaves at the upper end
+_MARGIN_STEPS = 2  # octaves between two sizes of which the time for more bytes is told
 _LEAST_MODEL_FRACTION = 0.05
 _FAMILY_FRACTION = 0.30
 _BEYOND_FRACTION = 0.30
@@ -108,7 +109,7 @@ class LearnedModel:
     def bus_capacity(
         self, instance_type: InstanceType, world_size: IntArray, vms: IntArray
     ) -> FloatArray:
-        """See `AllreduceModel.bus_capacity`: the plateau of large messages."""
+        """See `AllreduceModel.bus_capacity` and `_with_capacity`."""
         capacity = self._figures.bus_capacity(instance_type, world_size, vms)
         here, rows = self._known(instance_type, world_size, vms)
         capacity[here] = [row.capacity for row in rows]
@@ -214,12 +215,30 @@ class LearnedModel:
                 for (world, sizes), row in zip(chosen, rows, strict=True):
                     parts[world].append((row, sizes))
             for (n, v), found in parts.items():
-                self._rows[_World(kind.name, n, v)] = self._with_capacity(_slowest(found), n)
+                row = self._with_capacity(_slowest(found), kind, n, between=v > 1)
+                self._rows[_World(kind.name, n, v)] = row
 
-    def _with_capacity(self, row: _Row, world_size: int) -> _Row:
-        top = np.flatnonzero(row.measured_bytes[1] >= _GRID_BYTES)[-_LARGEST:]
-        bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * _GRID_BYTES[top]
-        plateau = float(np.median(bus_bytes / np.exp(row.log_time[top])))
+    def _with_capacity(
+        self, row: _Row, kind: InstanceType, world_size: int, *, between: bool
+    ) -> _Row:
+        """Returns the row with the bandwidth that transfers side by side share.
+
+        That is the bandwidth of the largest messages. Where even these still wait for latencies,
+        which transfers side by side wait for together, it is what more bytes take at best, as far
+        as the link is rated for it. (gloo sends large messages in parts, each of which waits: so
+        this shows between middling sizes rather than between the largest.)
+        """
+        large = np.flatnonzero(row.measured_bytes[1] >= _GRID_BYTES)
+        bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * _GRID_BYTES[large]
+        time_s = np.exp(row.log_time[large])
+        plateau = float(np.median((bus_bytes / time_s)[-_LARGEST:]))
+        wide = np.flatnonzero(_GRID_BYTES[large] >= LARGE_BYTES)
+        if between and len(wide) > _MARGIN_STEPS:
+            more_bytes = bus_bytes[wide][_MARGIN_STEPS:] - bus_bytes[wide][:-_MARGIN_STEPS]
+            more_s = time_s[wide][_MARGIN_STEPS:] - time_s[wide][:-_MARGIN_STEPS]
+            marginal = (more_bytes[more_s > 0] / more_s[more_s > 0]).max(initial=0.0)
+            rated = gbit_to_bytes_per_s(kind.rated_gbit_per_s)
+            plateau = max(plateau, min(float(marginal), rated))
         return row._replace(capacity=plateau * self._blend.atlas.gains.get(row.sheet, 1.0))
 
     def _span(self, sheet: Sheet, size_factor: float) -> tuple[float, float]:

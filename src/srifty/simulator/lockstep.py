@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from srifty.simulator.sharing import slot_work
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -70,10 +72,9 @@ def some_slots(
     """
     rows, count = ready_s.shape
     width = count if slots is None else min(slots, count)
-    cap = np.maximum(capacity, (bus_bytes / alone_s).max(axis=1))
     issue_s = np.maximum.accumulate(ready_s, axis=1).T.copy()
-    latency_s = np.maximum(alone_s - bus_bytes / cap[:, None], 0.0).T.copy()
-    work = bus_bytes.T.copy()
+    work = slot_work(bus_bytes, alone_s, capacity[:, None]).T.copy()
+    latency_s = np.maximum(alone_s.T - work / capacity, 0.0)
 
     latency_left = np.full((width, rows), np.inf)
     bytes_left = np.full((width, rows), np.inf)
@@ -86,7 +87,7 @@ def some_slots(
     # Each transfer brings three events: it is admitted, its latency ends, its bytes are through.
     for _ in range(3 * count):
         running = np.isfinite(bytes_left).sum(axis=0)
-        rate = cap / np.maximum(running, 1)
+        rate = capacity / np.maximum(running, 1)
         latency_slot = latency_left.argmin(axis=0)
         bytes_slot = bytes_left.argmin(axis=0)
         latency_step = latency_left[latency_slot, columns]

@@ -6,7 +6,9 @@ takes exactly the allreduce model's `T(s)`:
 * `slots`: transfers are admitted in the order of issue to at most `slots` slots. Each first waits
   its own start-up latency `α = T(s) − w / b_cap`, during which it uses no bandwidth, then the
   running ones share `b_cap` evenly. One slot is NCCL under DistributedDataParallel; gloo has as
-  many as it has threads.
+  many as it has threads. A transfer that was measured above `b_cap` (a short one that a token
+  bucket lets pass at once, or noise) counts as what the line carries in `T(s)`: one lucky size must
+  not widen the line for all.
 * `paper` (Luo et al. 2022, section 4.3): every transfer starts at once. On a start the counter `c`
   and the aggregate `b_agg` of the transfers' own bus bandwidths grow, on a finish they fall; each
   transfer moves at `b_bus` while `b_agg ≤ b_cap`, else at `min(b_bus, b_cap / c)`.
@@ -56,11 +58,24 @@ class Exchange:
 
 
 def capacity_for(bus_bytes: FloatArray, alone_s: FloatArray, capacity: float) -> float:
-    """Returns the bandwidth that transfers share: the line rate, or more where one alone gets more.
+    """Returns the paper's `b_cap`: the line rate, or more where one transfer alone gets more.
 
     Keeps a lone transfer at exactly `T(s)` when a measured point exceeds the plateau.
     """
     return float(max(capacity, (bus_bytes / alone_s).max()))
+
+
+def slot_work(
+    bus_bytes: FloatArray, alone_s: FloatArray, capacity: float | FloatArray
+) -> FloatArray:
+    """Returns what transfers in slots have to move: at most what the line carries in `T(s)`.
+
+    Args:
+        bus_bytes: bytes of each.
+        alone_s: seconds that each takes alone.
+        capacity: bytes per second that the line carries; broadcast against the others.
+    """
+    return np.minimum(bus_bytes, capacity * alone_s)
 
 
 def share_slots(
@@ -83,8 +98,8 @@ def share_slots(
     count = len(ready_s)
     limit = count if slots is None else slots
     issue_s = np.maximum.accumulate(ready_s)
-    cap = capacity_for(bus_bytes, alone_s, capacity)
-    latency_s = np.maximum(alone_s - bus_bytes / cap, 0.0)
+    work = slot_work(bus_bytes, alone_s, capacity)
+    latency_s = np.maximum(alone_s - work / capacity, 0.0)
     start_s = np.zeros(count)
     end_s = np.zeros(count)
     latency_left: dict[int, float] = {}
@@ -98,7 +113,7 @@ def share_slots(
             start_s[issued] = now
             latency_left[issued] = float(latency_s[issued])
             issued += 1
-        rate = cap / len(bytes_left) if bytes_left else 0.0
+        rate = capacity / len(bytes_left) if bytes_left else 0.0
         steps = list(latency_left.values()) + [left / rate for left in bytes_left.values()]
         has_room = len(latency_left) + len(bytes_left) < limit
         if issued < count and has_room:
@@ -116,7 +131,7 @@ def share_slots(
             del bytes_left[k]
         for k in latency_done:
             del latency_left[k]
-            bytes_left[k] = float(bus_bytes[k])
+            bytes_left[k] = float(work[k])
     return Exchange(start_s, end_s)
 
 
