@@ -14,7 +14,7 @@ from types import FrameType
 from benchmarks.testbed.campaign import Files, Plan, forecast_anew, run_campaign
 from benchmarks.testbed.predict import SRIFTY
 from benchmarks.testbed.report import csv_text, page_text
-from benchmarks.testbed.results import Result, mape
+from benchmarks.testbed.results import Result, mape, read_results, write_results
 from benchmarks.testbed.session import RunFailed
 from benchmarks.testbed.sizes import full, short, smoke
 from benchmarks.testbed.variance_data import load_variation
@@ -37,6 +37,9 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--forecast-anew",
         action="store_true",
         help="with --resume: forecast again what was measured, after a change of the models",
+    )
+    parser.add_argument(
+        "--retry-void", action="store_true", help="with --resume: measure void runs once more"
     )
     parser.add_argument("--steady-only", action="store_true", help="without injected variance")
     parser.add_argument("--work", type=Path, default=_WORK, help="folder for what is found")
@@ -64,6 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"[{time.monotonic() - began_s:6.0f} s] {words}", file=sys.stderr, flush=True)
 
     def carry_out(plan: Plan, files: Files) -> tuple[Result, ...]:
+        if arguments.retry_void:
+            kept = [result for result in read_results(files.results) if not result.void]
+            write_results(files.results, kept)
         results = run_campaign(plan, files, say)
         return forecast_anew(plan, files) if arguments.forecast_anew else results
 
