@@ -56,7 +56,7 @@ class Candidates:
     @property
     def needed_time_s(self) -> FloatArray:
         """(R,) the shortest deadline that each keeps at the asked confidence."""
-        return self.jobs.time_quantile_s(self.job.limits.confidence)
+        return self.jobs.needed_time_s(self.job.limits.confidence)
 
     @property
     def needed_usd(self) -> FloatArray:

@@ -8,6 +8,10 @@ Billed is the time from running to stop, by the provider's rule (`BillingRule`).
 step to step averages out over a job. Cost rises with time and with nothing else, so the limits hold
 together exactly when the time stays below the smallest of the deadline, what the budget pays for,
 and the end of any reservation that is used; quantiles are those of a normal.
+
+VMs that the provider may take back make a job longer: then its time follows the law of
+`simulator/interruptions.py`, never earlier than without losses. While a lost VM is being replaced
+the others are paid for and it is not; that saving is spread evenly over the time that losses add.
 """
 
 from __future__ import annotations
@@ -21,10 +25,12 @@ from scipy.special import ndtr, ndtri
 
 from srifty.core.forecast import Distribution, IterationForecast, JobForecast
 from srifty.core.job import Job
+from srifty.simulator.disturbances import Disturbances, disturbances_of
 from srifty.simulator.tables import ConfigTable, ForecastTable
 from srifty.simulator.transfers import schedule_profile
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 _S_PER_HOUR = 3600.0
 _QUANTILES = (0.5, 0.9, 0.95)
@@ -35,7 +41,7 @@ class JobTable:
     """A job on many configurations, one row each.
 
     Attributes:
-        launch_s: seconds before the first VM is billed.
+        job: the job.
         time_mean_s: (R,) expected seconds from the command to the end.
         time_std_s: (R,) standard deviation.
         usd_per_hour: (R,) price of an hour, extras included.
@@ -44,9 +50,12 @@ class JobTable:
         available_s: (R,) seconds until a reservation that is used ends; infinite without one.
         time_limit_s: (R,) the time within which all limits hold; −inf where the budget does not
             even pay for the least bill.
+        undisturbed_s: (R,) expected seconds if no VM is lost.
+        unbilled_usd_per_s: (R,) what each second that losses add saves of the hourly price.
+        disturbances: what VMs that are taken away do.
     """
 
-    launch_s: float
+    job: Job
     time_mean_s: FloatArray
     time_std_s: FloatArray
     usd_per_hour: FloatArray
@@ -54,14 +63,17 @@ class JobTable:
     fixed_usd: FloatArray
     available_s: FloatArray
     time_limit_s: FloatArray
+    undisturbed_s: FloatArray
+    unbilled_usd_per_s: FloatArray
+    disturbances: Disturbances
 
     def __len__(self) -> int:
         return len(self.time_mean_s)
 
-    def take(self, rows: slice) -> JobTable:
+    def take(self, rows: slice | IntArray) -> JobTable:
         """Returns the table of some rows."""
         return JobTable(
-            self.launch_s,
+            self.job,
             self.time_mean_s[rows],
             self.time_std_s[rows],
             self.usd_per_hour[rows],
@@ -69,16 +81,28 @@ class JobTable:
             self.fixed_usd[rows],
             self.available_s[rows],
             self.time_limit_s[rows],
+            self.undisturbed_s[rows],
+            self.unbilled_usd_per_s[rows],
+            self.disturbances.take(np.arange(len(self))[rows], len(self)),
         )
 
     def time_quantile_s(self, probability: float) -> FloatArray:
         """Returns (R,) the time that is kept with the given probability."""
-        return self.time_mean_s + float(ndtri(probability)) * self.time_std_s
+        time_s = self.time_mean_s + float(ndtri(probability)) * self.time_std_s
+        disturbed = self.disturbances
+        if disturbed.row.size:
+            time_s[disturbed.row] = disturbed.law.quantile_s(probability)
+        return time_s
+
+    def needed_time_s(self, confidence: float) -> FloatArray:
+        """Returns (R,) the shortest deadline that is kept with a confidence; 0.5: the mean."""
+        return self.time_mean_s if confidence == 0.5 else self.time_quantile_s(confidence)
 
     def cost_usd(self, time_s: FloatArray) -> FloatArray:
         """Returns (R,) the bill of a run of the given length, launch included in the length."""
-        billed_s = np.maximum(time_s - self.launch_s, self.least_billed_s)
-        return self.fixed_usd + self.usd_per_hour * billed_s / _S_PER_HOUR
+        billed_s = np.maximum(time_s - self.job.overheads.launch_s, self.least_billed_s)
+        unbilled_usd = self.unbilled_usd_per_s * np.maximum(time_s - self.undisturbed_s, 0.0)
+        return self.fixed_usd + self.usd_per_hour * billed_s / _S_PER_HOUR - unbilled_usd
 
     @property
     def cost_mean_usd(self) -> FloatArray:
@@ -91,7 +115,11 @@ class JobTable:
         margin = self.time_limit_s - self.time_mean_s
         certain = np.where(margin >= 0, np.inf, -np.inf)
         spread = np.where(self.time_std_s > 0, self.time_std_s, 1.0)
-        return ndtr(np.where(self.time_std_s > 0, margin / spread, certain))
+        odds = ndtr(np.where(self.time_std_s > 0, margin / spread, certain))
+        disturbed = self.disturbances
+        if disturbed.row.size:
+            odds[disturbed.row] = disturbed.law.probability(self.time_limit_s[disturbed.row])
+        return odds
 
     def forecast(self, row: int, iteration: IterationForecast) -> JobForecast:
         """Returns one row for people."""
@@ -112,6 +140,7 @@ class JobTable:
             ),
             success_probability=float(one.success_probability[0]),
             traffic_usd=float(one.fixed_usd[0]),
+            interruptions=one.disturbances.of(0, float(one.time_mean_s[0]), self.job.iterations),
         )
 
 
@@ -129,23 +158,61 @@ def forecast_jobs(job: Job, configs: ConfigTable, iterations: ForecastTable) -> 
     std_s = np.sqrt(
         count * np.square(iterations.step_std_s) + np.square(count * iterations.persistent_std_s)
     )
+    disturbed = disturbances_of(job, configs, iterations, std_s)
+    row, law = disturbed.row, disturbed.law
+    undisturbed_s = mean_s.copy()
+    undisturbed_s[row] = law.mean_s
+    mean_s[row], std_s[row] = law.total_mean_s, law.total_std_s
     usd_per_hour = configs.usd_per_hour + job.extra_usd_per_hour
     least_billed_s = _least(configs, [o.billing.minimum_s for o in configs.offers], largest=True)
     fixed_usd = count * cross_zone_usd(job, configs)
+    unbilled_usd_per_s = np.zeros(len(configs))
+    added_s = np.maximum(mean_s[row] - undisturbed_s[row], 1e-300)
+    unbilled_usd_per_s[row] = disturbed.unbilled_usd / added_s
     if job.limits.budget_usd is None:
         affordable_s = np.full(len(configs), np.inf)
     else:
         with np.errstate(divide="ignore", invalid="ignore"):
             paid_s = (job.limits.budget_usd - fixed_usd) * _S_PER_HOUR / usd_per_hour
         paid_s = np.where(usd_per_hour > 0, paid_s, np.where(fixed_usd > 0, paid_s, np.inf))
-        affordable_s = np.where(paid_s >= least_billed_s, launch_s + paid_s, -np.inf)
+        paid_s = np.where(paid_s >= least_billed_s, launch_s + paid_s, -np.inf)
+        affordable_s = _with_unbilled(paid_s, undisturbed_s, usd_per_hour, unbilled_usd_per_s)
     ends_s = [np.inf if o.ends_in_s is None else o.ends_in_s for o in configs.offers]
     available_s = _least(configs, ends_s)
     deadline_s = np.inf if job.limits.deadline_s is None else job.limits.deadline_s
     limit_s = np.minimum(affordable_s, np.minimum(available_s, deadline_s))
     return JobTable(
-        launch_s, mean_s, std_s, usd_per_hour, least_billed_s, fixed_usd, available_s, limit_s
+        job,
+        mean_s,
+        std_s,
+        usd_per_hour,
+        least_billed_s,
+        fixed_usd,
+        available_s,
+        limit_s,
+        undisturbed_s,
+        unbilled_usd_per_s,
+        disturbed,
     )
+
+
+def _with_unbilled(
+    paid_s: FloatArray,
+    undisturbed_s: FloatArray,
+    usd_per_hour: FloatArray,
+    unbilled_usd_per_s: FloatArray,
+) -> FloatArray:
+    """Returns (R,) how long a budget lasts, when the time that losses add is cheaper.
+
+    Args:
+        paid_s: (R,) how long it lasts at the full price.
+        undisturbed_s: (R,) from when on it is cheaper.
+        usd_per_hour: (R,) full price.
+        unbilled_usd_per_s: (R,) by how much it is cheaper.
+    """
+    full = np.where(usd_per_hour > 0, usd_per_hour, 1.0) / _S_PER_HOUR
+    beyond_s = (paid_s - undisturbed_s) * full / (full - unbilled_usd_per_s)
+    return np.where(paid_s > undisturbed_s, undisturbed_s + beyond_s, paid_s)
 
 
 def _least(
