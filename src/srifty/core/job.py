@@ -108,7 +108,9 @@ class Overheads:
 
     def evaluations_s(self, iterations: int) -> float:
         """Returns the seconds that a run of `iterations` spends on evaluations."""
-        return iterations // self.evaluation_every * self.evaluation_s if self.evaluation_every else 0
+        return (
+            iterations // self.evaluation_every * self.evaluation_s if self.evaluation_every else 0
+        )
 
     def billed_s(self, iterations: int) -> float:
         """Returns the billed seconds that a run of `iterations` spends beside its iterations.

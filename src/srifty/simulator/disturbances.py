@@ -7,7 +7,7 @@ rule, so that a rate that proves higher than thought does so for all VMs and for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from srifty.core.forecast import Interruptions
 from srifty.core.job import Job
 from srifty.core.offers import Offer
-from srifty.simulator.interruptions import MixedLaw, Moments, best_interval_s, extra_time
+from srifty.simulator.interruptions import ExtraTime, MixedLaw, best_interval_s, extra_time
 from srifty.simulator.tables import ConfigTable, ForecastTable
 
 FloatArray = NDArray[np.float64]
@@ -95,11 +95,13 @@ class _Pace:
     Attributes:
         job: the job.
         iteration_s: (D,) seconds of an iteration, its share of the evaluations included.
+        hazards: losses per second of all VMs, and with one missing.
         every: (D,) iterations between two checkpoints.
     """
 
     job: Job
     iteration_s: FloatArray
+    hazards: _Hazards
     every: IntArray
 
     @property
@@ -109,22 +111,65 @@ class _Pace:
         saves = count // self.every
         return overheads.setup_s + count * self.iteration_s + saves * overheads.checkpoint_s
 
-    def extra(self, hazard_per_s: FloatArray) -> Moments:
-        """Returns what losses add; a loss during the first set-up only starts that anew.
-
-        Args:
-            hazard_per_s: (5, D) losses per second.
-        """
+    @property
+    def extra(self) -> ExtraTime:
+        """(5, D) what losses add; one during the first set-up only starts that anew."""
         overheads, count = self.job.overheads, self.job.iterations
+        hazard, missing = self.hazards.whole, self.hazards.one_missing
+        gone_s = overheads.detection_s + overheads.launch_s
         recovery_s = overheads.recovery_s
+        waiting = (gone_s * missing + (recovery_s - gone_s) * hazard) / max(recovery_s, 1e-300)
         stretches = count // self.every
         stretch_s = np.minimum(self.every, count) * self.iteration_s + overheads.checkpoint_s
         rest_s = (count - stretches * self.every) * self.iteration_s
         setup_s = np.full_like(rest_s, overheads.setup_s)
         return (
-            extra_time(hazard_per_s, setup_s, overheads.detection_s + overheads.launch_s)
-            + extra_time(hazard_per_s, stretch_s, recovery_s).times(stretches.astype(np.float64))
-            + extra_time(hazard_per_s, rest_s, recovery_s)
+            extra_time(hazard, setup_s, gone_s, missing)
+            + extra_time(hazard, stretch_s, recovery_s, waiting).times(stretches.astype(float))
+            + extra_time(hazard, rest_s, recovery_s, waiting)
+        )
+
+    @property
+    def expected_s(self) -> FloatArray:
+        """(D,) expected seconds from running to stop."""
+        return self.billed_s + _SHARES @ self.extra.mean_s
+
+
+@dataclass(frozen=True)
+class _Hazards:
+    """Losses of D rows, at the five nodes of how often they may come.
+
+    Attributes:
+        whole: (5, D) losses per second.
+        one_missing: (5, D) losses per second while a lost VM is being replaced.
+        lost_usd_per_hour: (5, D) price of the VM that is lost, on average.
+    """
+
+    whole: FloatArray
+    one_missing: FloatArray
+    lost_usd_per_hour: FloatArray
+
+    @classmethod
+    def of(cls, configs: ConfigTable) -> _Hazards:
+        """Returns the hazards of all rows of a table."""
+        offers = configs.offers
+        of_vm = np.array([_hazards(offer) for offer in offers]).reshape(-1, len(_NODES))
+        prices = np.array([offer.usd_per_hour for offer in offers])
+        if not offers:
+            none = np.zeros((len(_NODES), len(configs)))
+            return cls(none, none, none)
+        each = of_vm[configs.offer]
+        by_group = configs.count[:, :, None] * each
+        whole = by_group.sum(axis=1)
+        some = np.maximum(whole, 1e-300)
+        missing = whole - (by_group * each).sum(axis=1) / some
+        usd = (by_group * prices[configs.offer][:, :, None]).sum(axis=1) / some
+        return cls(whole.T, np.maximum(missing, 0.0).T, usd.T)
+
+    def take(self, rows: IntArray) -> _Hazards:
+        """Returns the hazards of some rows."""
+        return _Hazards(
+            self.whole[:, rows], self.one_missing[:, rows], self.lost_usd_per_hour[:, rows]
         )
 
 
@@ -139,17 +184,15 @@ def disturbances_of(
         iterations: their iteration forecasts.
         undisturbed_std_s: (R,) standard deviation of the job's time without losses.
     """
-    rates = np.array([_hazards(offer) for offer in configs.offers]).reshape(-1, len(_NODES))
-    by_group = configs.count[:, :, None] * rates[configs.offer]
-    row = np.flatnonzero(by_group.any(axis=(1, 2)))
-    by_group = by_group[row]
-    hazards = by_group.sum(axis=1).T  # (5, D)
+    hazards = _Hazards.of(configs)
+    row = np.flatnonzero(hazards.whole.any(axis=0))
+    hazards = hazards.take(row)
     count, overheads = job.iterations, job.overheads
     work_s = iterations.mean_s[row] + overheads.evaluations_s(count) / count
     pace = _paced(job, work_s, hazards)
-    extra = pace.extra(hazards)
+    extra = pace.extra
     billed_s = pace.billed_s
-    some = np.maximum(_SHARES @ -np.expm1(-hazards * billed_s), 1e-300)
+    some = np.maximum(_SHARES @ -np.expm1(-hazards.whole * billed_s), 1e-300)
     mean_s = _SHARES @ extra.mean_s
     late_s = mean_s / some
     square = _SHARES @ (extra.variance_s2 + extra.mean_s**2)
@@ -167,16 +210,11 @@ def disturbances_of(
         late_std_s,
         third / np.maximum(late_std_s**3, 1e-300),
     )
-    # Losses come at the hazard all the time, waiting included.
-    lasts_s = billed_s + extra.mean_s
-    expected = _SHARES @ (hazards * lasts_s)
-    prices = np.array([offer.usd_per_hour for offer in configs.offers] or [0.0]) / _S_PER_HOUR
-    lost_usd_per_s = (by_group * prices[configs.offer[row]][:, :, None]).sum(axis=1).T
-    gone_s = overheads.detection_s + overheads.launch_s
-    unbilled = gone_s * (_SHARES @ (lost_usd_per_s * lasts_s))
+    gone_h = (overheads.detection_s + overheads.launch_s) / _S_PER_HOUR
+    unbilled = gone_h * (_SHARES @ (hazards.lost_usd_per_hour * extra.losses))
     every = np.full(len(configs), _stated(job), dtype=np.int64)
     every[row] = pace.every
-    return Disturbances(row, law, expected, every, pace.every * work_s, unbilled)
+    return Disturbances(row, law, _SHARES @ extra.losses, every, pace.every * work_s, unbilled)
 
 
 def _hazards(offer: Offer) -> FloatArray:
@@ -190,23 +228,20 @@ def _stated(job: Job) -> int:
     return job.overheads.checkpoint_every or job.iterations + 1
 
 
-def _paced(job: Job, iteration_s: FloatArray, hazards: FloatArray) -> _Pace:
+def _paced(job: Job, iteration_s: FloatArray, hazards: _Hazards) -> _Pace:
     """Returns how rows work through the job, with the best interval where it is to be chosen.
 
     Of the best interval of an endless job, in whole iterations, and no checkpoint at all, the
     better one is taken.
     """
     count, overheads = job.iterations, job.overheads
-    stated = _Pace(job, iteration_s, np.full(len(iteration_s), _stated(job), dtype=np.int64))
+    every = np.full(len(iteration_s), _stated(job), dtype=np.int64)
+    stated = _Pace(job, iteration_s, hazards, every)
     if not overheads.checkpoint_auto or not len(iteration_s):
         return stated
-    ideal = best_interval_s(_SHARES @ hazards, overheads.checkpoint_s) / iteration_s
+    ideal = best_interval_s(_SHARES @ hazards.whole, overheads.checkpoint_s) / iteration_s
     every = np.clip(np.round(ideal), 1, count + 1).astype(np.int64)
-    saving = _Pace(job, iteration_s, every)
-    better = _expected_s(saving, hazards) < _expected_s(stated, hazards)
-    return _Pace(job, iteration_s, np.where(better, every, stated.every))
-
-
-def _expected_s(pace: _Pace, hazards: FloatArray) -> FloatArray:
-    """Returns (D,) expected seconds from running to stop."""
-    return pace.billed_s + _SHARES @ pace.extra(hazards).mean_s
+    saving = replace(stated, every=every)
+    return replace(
+        stated, every=np.where(saving.expected_s < stated.expected_s, every, stated.every)
+    )

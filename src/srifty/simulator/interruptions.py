@@ -4,14 +4,15 @@ VMs are taken away at a constant hazard λ, the sum over the spot VMs of a confi
 synchronous, so each loss stops all of it: what was done since the last checkpoint is done again,
 after a recovery of R seconds (notice, launch, set-up, restore), which a further loss starts anew. A
 stretch of s seconds that ends with a checkpoint is repeated N times, N geometric with success
-e^{−λs}, so that its extra time Σ (X + Y) over N has
+e^{−λs}, so that its extra time, the sum of N times (X + Y), has
 
     E = (e^{λs} − 1)(E[X] + E[Y]),   Var = (e^{λs} − 1)(Var X + Var Y)
                                          + (e^{λs} − 1) e^{λs} (E[X] + E[Y])²
 
-X is an exponential cut off at s, Y the time until R seconds pass without a loss. The sum of s and E
+X is an exponential cut off at s, Y the time until R seconds pass without a loss; the hazard during
+a recovery is its own, as a VM that is missing cannot be lost. Where both hazards are the same, s + E
 is e^{λR} (e^{λs} − 1)/λ, the time of Daly 2006 ("A higher order estimate of the optimum checkpoint
-interval", eq. 20). Stretches are independent, so both moments add up.
+interval for restart dumps"). Stretches are independent, so both moments add up.
 """
 
 from __future__ import annotations
@@ -35,35 +36,52 @@ _BISECTIONS = 48
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Mean and variance of some seconds, of any shape."""
+class ExtraTime:
+    """What losses add to stretches of a job, as arrays of any shape.
 
+    Attributes:
+        losses: how many are to be expected.
+        mean_s: expected seconds.
+        variance_s2: their variance.
+    """
+
+    losses: FloatArray
     mean_s: FloatArray
     variance_s2: FloatArray
 
-    def __add__(self, other: Moments) -> Moments:
-        """Returns the moments of the sum of two independent quantities."""
-        return Moments(self.mean_s + other.mean_s, self.variance_s2 + other.variance_s2)
+    def __add__(self, other: ExtraTime) -> ExtraTime:
+        """Returns what losses add to two stretches, which are independent."""
+        return ExtraTime(
+            self.losses + other.losses,
+            self.mean_s + other.mean_s,
+            self.variance_s2 + other.variance_s2,
+        )
 
-    def times(self, count: FloatArray) -> Moments:
-        """Returns the moments of the sum of as many independent ones."""
-        return Moments(count * self.mean_s, count * self.variance_s2)
+    def times(self, count: FloatArray) -> ExtraTime:
+        """Returns what losses add to as many stretches."""
+        return ExtraTime(count * self.losses, count * self.mean_s, count * self.variance_s2)
 
 
-def extra_time(hazard_per_s: FloatArray, length_s: FloatArray, recovery_s: float) -> Moments:
-    """Returns the time that losses add to a stretch between two checkpoints.
+def extra_time(
+    hazard_per_s: FloatArray,
+    length_s: FloatArray,
+    recovery_s: float,
+    recovery_hazard_per_s: FloatArray,
+) -> ExtraTime:
+    """Returns what losses add to a stretch between two checkpoints.
 
     Args:
-        hazard_per_s: losses per second.
+        hazard_per_s: losses per second while training goes on.
         length_s: seconds of the stretch, the checkpoint at its end included.
         recovery_s: seconds after a loss until work goes on.
+        recovery_hazard_per_s: losses per second meanwhile.
     """
     a = np.minimum(hazard_per_s * length_s, _MOST)
-    r = np.minimum(hazard_per_s * recovery_s, _MOST)
+    r = np.minimum(recovery_hazard_per_s * recovery_s, _MOST)
     again = np.expm1(a)
     lost_s = length_s * _cut_mean(a) + recovery_s * _renewal_mean(r)
     spread = length_s**2 * _cut_variance(a) + recovery_s**2 * _renewal_variance(r)
-    return Moments(again * lost_s, again * (spread + np.exp(a) * lost_s**2))
+    return ExtraTime(again * np.exp(r), again * lost_s, again * (spread + np.exp(a) * lost_s**2))
 
 
 def best_interval_s(hazard_per_s: FloatArray, save_s: float) -> FloatArray:

@@ -11,7 +11,8 @@ and the end of any reservation that is used; quantiles are those of a normal.
 
 VMs that the provider may take back make a job longer: then its time follows the law of
 `simulator/interruptions.py`, never earlier than without losses. While a lost VM is being replaced
-the others are paid for and it is not; that saving is spread evenly over the time that losses add.
+the others are paid for and it is not: that lowers the expected bill. Limits and quantiles count the
+full price of the whole time, as nobody knows how much of a late end is waiting.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _S_PER_HOUR = 3600.0
+# Of the bill for the time that losses add: beyond it, all VMs would be missing all the time.
+_MOST_UNBILLED = 0.999
 _QUANTILES = (0.5, 0.9, 0.95)
 
 
@@ -51,7 +54,7 @@ class JobTable:
         time_limit_s: (R,) the time within which all limits hold; −inf where the budget does not
             even pay for the least bill.
         undisturbed_s: (R,) expected seconds if no VM is lost.
-        unbilled_usd_per_s: (R,) what each second that losses add saves of the hourly price.
+        unbilled_usd: (R,) dollars that lost VMs are expected to save while they are replaced.
         disturbances: what VMs that are taken away do.
     """
 
@@ -64,7 +67,7 @@ class JobTable:
     available_s: FloatArray
     time_limit_s: FloatArray
     undisturbed_s: FloatArray
-    unbilled_usd_per_s: FloatArray
+    unbilled_usd: FloatArray
     disturbances: Disturbances
 
     def __len__(self) -> int:
@@ -82,7 +85,7 @@ class JobTable:
             self.available_s[rows],
             self.time_limit_s[rows],
             self.undisturbed_s[rows],
-            self.unbilled_usd_per_s[rows],
+            self.unbilled_usd[rows],
             self.disturbances.take(np.arange(len(self))[rows], len(self)),
         )
 
@@ -99,15 +102,14 @@ class JobTable:
         return self.time_mean_s if confidence == 0.5 else self.time_quantile_s(confidence)
 
     def cost_usd(self, time_s: FloatArray) -> FloatArray:
-        """Returns (R,) the bill of a run of the given length, launch included in the length."""
+        """Returns (R,) the most a run of the given length costs, launch included in the length."""
         billed_s = np.maximum(time_s - self.job.overheads.launch_s, self.least_billed_s)
-        unbilled_usd = self.unbilled_usd_per_s * np.maximum(time_s - self.undisturbed_s, 0.0)
-        return self.fixed_usd + self.usd_per_hour * billed_s / _S_PER_HOUR - unbilled_usd
+        return self.fixed_usd + self.usd_per_hour * billed_s / _S_PER_HOUR
 
     @property
     def cost_mean_usd(self) -> FloatArray:
         """(R,) expected bill."""
-        return self.cost_usd(self.time_mean_s)
+        return self.cost_usd(self.time_mean_s) - self.unbilled_usd
 
     @property
     def success_probability(self) -> FloatArray:
@@ -166,17 +168,19 @@ def forecast_jobs(job: Job, configs: ConfigTable, iterations: ForecastTable) -> 
     usd_per_hour = configs.usd_per_hour + job.extra_usd_per_hour
     least_billed_s = _least(configs, [o.billing.minimum_s for o in configs.offers], largest=True)
     fixed_usd = count * cross_zone_usd(job, configs)
-    unbilled_usd_per_s = np.zeros(len(configs))
-    added_s = np.maximum(mean_s[row] - undisturbed_s[row], 1e-300)
-    unbilled_usd_per_s[row] = disturbed.unbilled_usd / added_s
+    added_s = np.maximum(mean_s - launch_s, least_billed_s)
+    added_s -= np.maximum(undisturbed_s - launch_s, least_billed_s)
+    unbilled_usd = np.zeros(len(configs))
+    unbilled_usd[row] = disturbed.unbilled_usd
+    most_usd = _MOST_UNBILLED * usd_per_hour * added_s / _S_PER_HOUR
+    unbilled_usd = np.minimum(unbilled_usd, most_usd)
     if job.limits.budget_usd is None:
         affordable_s = np.full(len(configs), np.inf)
     else:
         with np.errstate(divide="ignore", invalid="ignore"):
             paid_s = (job.limits.budget_usd - fixed_usd) * _S_PER_HOUR / usd_per_hour
         paid_s = np.where(usd_per_hour > 0, paid_s, np.where(fixed_usd > 0, paid_s, np.inf))
-        paid_s = np.where(paid_s >= least_billed_s, launch_s + paid_s, -np.inf)
-        affordable_s = _with_unbilled(paid_s, undisturbed_s, usd_per_hour, unbilled_usd_per_s)
+        affordable_s = np.where(paid_s >= least_billed_s, launch_s + paid_s, -np.inf)
     ends_s = [np.inf if o.ends_in_s is None else o.ends_in_s for o in configs.offers]
     available_s = _least(configs, ends_s)
     deadline_s = np.inf if job.limits.deadline_s is None else job.limits.deadline_s
@@ -191,28 +195,9 @@ def forecast_jobs(job: Job, configs: ConfigTable, iterations: ForecastTable) -> 
         available_s,
         limit_s,
         undisturbed_s,
-        unbilled_usd_per_s,
+        unbilled_usd,
         disturbed,
     )
-
-
-def _with_unbilled(
-    paid_s: FloatArray,
-    undisturbed_s: FloatArray,
-    usd_per_hour: FloatArray,
-    unbilled_usd_per_s: FloatArray,
-) -> FloatArray:
-    """Returns (R,) how long a budget lasts, when the time that losses add is cheaper.
-
-    Args:
-        paid_s: (R,) how long it lasts at the full price.
-        undisturbed_s: (R,) from when on it is cheaper.
-        usd_per_hour: (R,) full price.
-        unbilled_usd_per_s: (R,) by how much it is cheaper.
-    """
-    full = np.where(usd_per_hour > 0, usd_per_hour, 1.0) / _S_PER_HOUR
-    beyond_s = (paid_s - undisturbed_s) * full / (full - unbilled_usd_per_s)
-    return np.where(paid_s > undisturbed_s, undisturbed_s + beyond_s, paid_s)
 
 
 def _least(
