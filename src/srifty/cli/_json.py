@@ -84,6 +84,7 @@ def forecast_document(forecast: JobForecast) -> dict[str, Any]:
         "cost_usd": _distribution(forecast.cost_usd),
         "traffic_usd": forecast.traffic_usd,
         "success_probability": forecast.success_probability,
+        "interruptions": asdict(forecast.interruptions) if forecast.interruptions else None,
     }
 
 

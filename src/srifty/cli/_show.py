@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from srifty.core.cluster import ClusterConfig, VmGroup
-from srifty.core.forecast import JobForecast
+from srifty.core.forecast import Interruptions, JobForecast
 from srifty.core.job import Job
 from srifty.core.notation import format_config
 from srifty.core.plan import Plan, PlanResult, Reason, ReasonKind
@@ -182,6 +182,22 @@ def show_forecast(console: Console, config: ClusterConfig, forecast: JobForecast
     table.add_row("  ends in", *(format_duration(t) for t in (time_s.p50, time_s.p90, time_s.p95)))
     table.add_row("  costs in total", *(format_usd(c) for c in (cost.p50, cost.p90, cost.p95)))
     console.print(table)
+    if forecast.interruptions is not None:
+        console.print(f"  {_losses(forecast.interruptions)}")
+
+
+def _losses(told: Interruptions) -> str:
+    """Returns what lost spot VMs do to a plan, and how often it saves."""
+    saves = "no checkpoints"
+    if told.checkpoint_every is not None and told.checkpoint_interval_s is not None:
+        saves = (
+            f"a checkpoint every {told.checkpoint_every:,} iterations "
+            f"({format_duration(told.checkpoint_interval_s)})"
+        )
+    return (
+        f"Spot: {told.expected:.2g} losses expected ({_odds(told.none_probability)} none), "
+        f"{format_duration(told.lost_s)} in total; {saves}."
+    )
 
 
 def _show_front(console: Console, result: PlanResult) -> None:

@@ -10,7 +10,13 @@ from typing import Annotated
 
 import typer
 
-from srifty.catalog import mixed_host_warnings, network_notes, price_notes, spot_cost_range_usd
+from srifty.catalog import (
+    interruption_notes,
+    mixed_host_warnings,
+    network_notes,
+    price_notes,
+    spot_cost_range_usd,
+)
 from srifty.cli._json import dump, plan_result_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._progress import SearchProgress
@@ -138,6 +144,7 @@ def _with_catalog_notes(bench: Workbench, result: PlanResult) -> PlanResult:
         notes += network_notes(
             used, best.config.vms, efa=network.efa, placement_group=network.placement_group
         )
+        notes += interruption_notes(used)
         for note in price_notes(used, bench.catalog.on_demand_usd, datetime.now(UTC)):
             notes.append(f"Price of {note.line}.")
             warnings += note.warnings

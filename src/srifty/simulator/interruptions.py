@@ -10,9 +10,9 @@ e^{−λs}, so that its extra time, the sum of N times (X + Y), has
                                          + (e^{λs} − 1) e^{λs} (E[X] + E[Y])²
 
 X is an exponential cut off at s, Y the time until R seconds pass without a loss; the hazard during
-a recovery is its own, as a VM that is missing cannot be lost. Where both hazards are the same, s + E
-is e^{λR} (e^{λs} − 1)/λ, the time of Daly 2006 ("A higher order estimate of the optimum checkpoint
-interval for restart dumps"). Stretches are independent, so both moments add up.
+a recovery is its own, as a VM that is missing cannot be lost. Where both hazards are the same,
+s + E is e^{λR} (e^{λs} − 1)/λ, the time of Daly 2006 ("A higher order estimate of the optimum
+checkpoint interval for restart dumps"). Stretches are independent, so both moments add up.
 """
 
 from __future__ import annotations
