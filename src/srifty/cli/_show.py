@@ -14,7 +14,7 @@ from srifty.core.forecast import Interruptions, JobForecast
 from srifty.core.job import Job
 from srifty.core.notation import format_config
 from srifty.core.plan import Plan, PlanResult, Reason, ReasonKind
-from srifty.units import format_duration, format_usd
+from srifty.units import format_duration, format_odds, format_usd
 
 # Without a terminal, tables are as wide as they need: no configuration is cut short.
 _PIPE_WIDTH = 1000
@@ -132,15 +132,8 @@ def promise(job: Job, config: ClusterConfig, forecast: JobForecast) -> str:
         limits.append(f"the reservation's end (in {format_duration(min(ends))})")
     if not limits:
         return f"{line} (90 %: {format_duration(time_s.p90)}, {format_usd(cost.p90)} in total)."
-    odds = _odds(forecast.success_probability)
+    odds = format_odds(forecast.success_probability)
     return f"{line}, with {odds} within {' and '.join(limits)}."
-
-
-def _odds(probability: float) -> str:
-    """Returns a probability in whole percent; a forecast is never quite certain."""
-    if probability > 0.995:
-        return ">99%"
-    return "<1%" if probability < 0.005 else f"{probability:.0%}"
 
 
 def show_forecast(console: Console, config: ClusterConfig, forecast: JobForecast) -> None:
@@ -195,7 +188,7 @@ def _losses(told: Interruptions) -> str:
             f"({format_duration(told.checkpoint_interval_s)})"
         )
     return (
-        f"Spot: {told.expected:.2g} losses expected ({_odds(told.none_probability)} none), "
+        f"Spot: {told.expected:.2g} losses expected ({format_odds(told.none_probability)} none), "
         f"{format_duration(told.lost_s)} in total; {saves}."
     )
 
@@ -251,7 +244,7 @@ def _plan_table(plans: Sequence[Plan], marks: dict[int, str]) -> Table:
             format_duration(forecast.time_s.mean),
             format_duration(forecast.time_s.p90),
             format_usd(forecast.cost_usd.mean),
-            _odds(forecast.success_probability),
+            format_odds(forecast.success_probability),
             Text(labels[index]),
         )
     return table

@@ -18,7 +18,7 @@ from srifty.planner.explain_limits import Relaxation, relaxations_of
 from srifty.planner.explain_rival import excess_parts
 from srifty.planner.explain_worlds import OtherWorld, other_worlds
 from srifty.simulator.predictor import Predictor
-from srifty.units import format_duration, format_usd
+from srifty.units import format_duration, format_odds, format_usd
 
 Replan = Callable[[Job, Sequence[Offer], Predictor], PlanResult]
 Progress = Callable[[int, int], None]
@@ -28,7 +28,7 @@ _LEAST_GAIN = 1e-6
 
 
 @dataclass(frozen=True)
-class Question:
+class _Question:
     """What is to be explained.
 
     Attributes:
@@ -66,7 +66,7 @@ def explain(
     """
     if result.plan is None:
         return ()
-    question = Question(job, tuple(offers), predictor, result.plan, result.ranking)
+    question = _Question(job, tuple(offers), predictor, result.plan, result.ranking)
     relaxations = relaxations_of(job, question.offers, result.plan)
     worlds = other_worlds(question.offers, predictor)
     count, done = sum(len(r.steps) for r in relaxations) + len(worlds), 0
@@ -85,7 +85,7 @@ def explain(
     return tuple(found)
 
 
-def _relaxed(question: Question, relaxation: Relaxation, replan: Replan) -> list[Explanation]:
+def _relaxed(question: _Question, relaxation: Relaxation, replan: Replan) -> list[Explanation]:
     """Returns whether a limit binds, and what the first step that helps buys."""
     job, chosen = question.job, question.chosen
     found: list[Explanation] = []
@@ -113,7 +113,7 @@ def _relaxed(question: Question, relaxation: Relaxation, replan: Replan) -> list
     return found
 
 
-def _rivals(question: Question) -> list[Explanation]:
+def _rivals(question: _Question) -> list[Explanation]:
     """Returns why the second-best plan lost: what of its excess comes from what."""
     job, chosen = question.job, question.chosen
     if len(question.ranking) < 2:
@@ -135,7 +135,7 @@ def _rivals(question: Question) -> list[Explanation]:
     return [explanation]
 
 
-def _in_world(question: Question, world: OtherWorld, replan: Replan) -> Explanation:
+def _in_world(question: _Question, world: OtherWorld, replan: Replan) -> Explanation:
     """Returns what is chosen in another world, and what becomes of the chosen plan there."""
     job = question.job
     kept = world.forecast(question.chosen, job)
@@ -160,7 +160,7 @@ def _outcome(plan: Plan) -> str:
     forecast = plan.forecast
     return (
         f"{format_usd(forecast.cost_usd.mean)} in {format_duration(forecast.time_s.mean)}, "
-        f"{forecast.success_probability:.0%} within the limits"
+        f"{format_odds(forecast.success_probability)} within the limits"
     )
 
 

@@ -17,8 +17,8 @@ def excess_parts(job: Job, chosen: Plan, rival: Plan, predictor: Predictor) -> d
     """Returns what the rival's objective has in excess, by cause; the parts sum to the whole.
 
     Time is split into the parts of the iterations, and what lost VMs add. A bill is price times
-    time: the difference of a product `p t` is `Δp·t̄ + Δt·p̄` with the means of both plans, so that no
-    part depends on the order.
+    time: the difference of a product `p t` is `Δp·t̄ + Δt·p̄` with the means of both plans, so that
+    no part depends on the order.
 
     Args:
         job: the job of both.

@@ -24,8 +24,8 @@ def bill_assumptions(job: Job, offers: Sequence[Offer]) -> tuple[str, ...]:
     if any(offer.interruptions.per_hour for offer in offers):
         recovery = format_duration(job.overheads.recovery_s)
         sentences.append(
-            f"A lost VM stops the whole job for {recovery} (notice, launch, set-up, restore); what "
-            "was done since the last checkpoint is done again. It is assumed that another can be had."
+            f"A lost VM stops the whole job for {recovery} (notice, launch, set-up, restore), and "
+            "what was done since the last checkpoint is done again; another VM can be had then."
         )
     return tuple(sentences)
 

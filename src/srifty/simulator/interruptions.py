@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import lambertw, ndtr, ndtri
+from scipy.special import lambertw, ndtr, ndtri  # pyright: ignore[reportUnknownVariableType]
 
 FloatArray = NDArray[np.float64]
 
