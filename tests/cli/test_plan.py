@@ -190,3 +190,41 @@ def test_any_global_batch_sums_exactly(tmp_path, batch):
 def test_top(top):
     wide = ["--set", "deadline=24h", "--set", "budget_usd=1000"]
     assert len(plan(EXAMPLE, *wide, "--top", top)[1]["ranking"]) == top
+
+
+def test_explanations(tmp_path):
+    text = job_text(extra="deadline: 90s")
+    path = write_job(tmp_path, text)
+    outcome = srifty("plan", path, "--explain", "--json", "--top", "1")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == ""
+    document = json.loads(outcome.out)
+    assert len(document["ranking"]) == 1
+    kinds = {each["kind"] for each in document["explanations"]}
+    assert {"sensitivity", "runner-up"} <= kinds
+    for each in document["explanations"]:
+        assert {"kind", "subject", "message", "config", "extra_usd", "extra_s", "parts"} == set(
+            each
+        )
+    shown = srifty("plan", path, "--explain").out
+    assert "What would change the choice" in shown
+    assert "Why the runner-up lost" in shown
+    plain = json.loads(srifty("plan", path, "--json").out)
+    assert "explanations" not in plain
+
+
+def test_lost_vms_are_told_of(tmp_path):
+    text = job_text(
+        ("{launch: 0s}", "{launch: 0s, checkpoint: {every: auto, takes: 1s}}"),
+        ("{g4dn.xlarge: 4}", "{g4dn.xlarge: {spot: 4}}\n  interruptions: {g4dn.xlarge: 2/h}"),
+        ("iterations: 100", "iterations: 100000"),
+    )
+    path = write_job(tmp_path, text)
+    told = json.loads(srifty("plan", path, "--json").out)["plan"]["interruptions"]
+    assert told["expected"] > 1
+    assert 0 < told["none_probability"] < 0.5
+    assert told["lost_s"] > 0
+    assert 1 <= told["checkpoint_every"] < 100000
+    shown = srifty("plan", path).out
+    assert f"a checkpoint every {told['checkpoint_every']:,} iterations" in shown
+    assert "g4dn.xlarge (spot) is taken back 2 times per VM-hour" in shown

@@ -30,7 +30,8 @@ def excess_parts(job: Job, chosen: Plan, rival: Plan, predictor: Predictor) -> d
     for name, value in _time_parts(job, chosen, predictor).items():
         seconds[name] -= value
     extra_s = rival.forecast.time_s.mean - chosen.forecast.time_s.mean
-    seconds["other"] = extra_s - sum(seconds.values())
+    # All else that is not iterations takes all plans equally long.
+    seconds["checkpoints"] = extra_s - sum(seconds.values())
     if job.objective is Objective.TIME:
         return seconds
     prices = [p.config.usd_per_hour + job.extra_usd_per_hour for p in (chosen, rival)]
@@ -41,7 +42,8 @@ def excess_parts(job: Job, chosen: Plan, rival: Plan, predictor: Predictor) -> d
     parts["price"] = (prices[1] - prices[0]) * sum(billed_s) / 2 / _S_PER_HOUR
     parts["traffic"] = rival.forecast.traffic_usd - chosen.forecast.traffic_usd
     excess = rival.forecast.cost_usd.mean - chosen.forecast.cost_usd.mean
-    parts["other"] += excess - sum(parts.values())
+    # The least that is billed, and VMs that are not billed while they are missing.
+    parts["billing"] = excess - sum(parts.values())
     return parts
 
 
