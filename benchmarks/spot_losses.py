@@ -51,8 +51,8 @@ def forecast(rate: float, vms: int, overheads: Overheads) -> JobTable:
 def agreement(runs: int) -> list[str]:
     """Returns a table of forecasts against played jobs."""
     lines = [
-        "| losses per VM-hour | VMs | checkpoint every | losses a run | mean time | std | mean bill | "
-        "P50 holds | P90 holds | P95 holds |",
+        "| losses per VM-hour | VMs | checkpoint every | losses a run | mean time | std | "
+        "mean bill | P50 holds | P90 holds | P95 holds |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for rate, vms, every in _CASES:
@@ -134,8 +134,8 @@ def main() -> None:
         "",
         "`python -m benchmarks.spot_losses`",
         "",
-        f"A job of one hour without losses, {arguments.runs:,} runs a line; a recovery takes 210 s.",
-        "Forecast against runs, and the share of runs that end within the forecast quantiles. Where",
+        f"A job of one hour without losses, {arguments.runs:,} runs a line; a recovery takes",
+        "210 s. Forecast against runs, and the share of runs that end within forecast quantiles. Where",
         "few runs lose a VM, most end at the same moment, which is then several quantiles.",
         "",
         *agreement(arguments.runs),
