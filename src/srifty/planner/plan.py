@@ -12,6 +12,7 @@ from srifty.core.job import BatchRule, Job
 from srifty.core.offers import Offer
 from srifty.core.plan import Marginal, PlanResult, Reason, Verdict
 from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
+from srifty.planner.explore import Clock, explore
 from srifty.planner.front import knee_of, marginals_of, pareto_front
 from srifty.planner.hints import wider_space_hints
 from srifty.planner.larger import larger_cluster_notes
@@ -32,6 +33,8 @@ from srifty.simulator.predictor import Predictor
 # Odds below which two hopeless plans are told apart by how far they miss, not by their odds: there,
 # the plan with the widest spread would win.
 _HOPEFUL = 0.2
+# Seconds that a search of a large space may take.
+TIME_LIMIT_S = 5.0
 # Configurations that are looked at to find out which other quota would give a plan.
 _HINT_ROWS = 5_000
 
@@ -59,6 +62,7 @@ def plan(
     prefer: Sequence[str] = (),
     top: int = 5,
     progress: Progress | None = None,
+    time_limit_s: float = TIME_LIMIT_S,
 ) -> PlanResult:
     """Returns the best plan for a job, or why there is none.
 
@@ -75,8 +79,10 @@ def plan(
             first two together, and so on; other types are not used.
         top: how many plans the ranking holds.
         progress: called with (done, all) configurations now and then.
+        time_limit_s: seconds after which a search ends with what it has found; what explains its
+            answer comes on top.
     """
-    began = time.perf_counter()
+    clock = Clock(time_limit_s)
     if prefer:
         offers = [offer for offer in offers if offer.instance_type.name in prefer]
     places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
@@ -87,7 +93,7 @@ def plan(
         rule = SpaceRule(batch_rule, accumulate=job.accumulate)
         return evaluate(job, wider_places, predictor, rule, most_rows=_HINT_ROWS)
 
-    search = _search(job, places, predictor, progress)
+    search = _search(job, places, predictor, clock, progress)
     found = search.candidates
     ranked = found.ranked(_preferred(found, found.feasible, prefer))
     front = np.flatnonzero(found.available)
@@ -143,17 +149,18 @@ def plan(
         reasons=reasons,
         warnings=tuple(warnings),
         assumptions=narrowings + predictor.assumptions(job, shown) + bill_assumptions(job, shown),
-        method="exhaustive",
+        method=found.method,
         considered=int((~found.has_remainder).sum()),
         considered_remainder=int(found.has_remainder.sum()),
-        proved_optimal=chosen is not None and not found.narrowings,
-        seconds=time.perf_counter() - began,
+        proved_optimal=chosen is not None and found.gap == 0,
+        gap=found.gap if chosen is not None else None,
+        seconds=time.perf_counter() - clock.began_s,
     )
 
 
 def _verdict(found: Candidates, *, feasible: bool) -> Verdict:
     if feasible:
-        return Verdict.INCOMPLETE if found.narrowings else Verdict.OPTIMAL
+        return Verdict.OPTIMAL if found.gap == 0 else Verdict.INCOMPLETE
     return Verdict.LIMITS_TOO_TIGHT if len(found) else Verdict.NO_CONFIGURATION
 
 
@@ -183,15 +190,16 @@ def _search(
     job: Job,
     places: Sequence[Sequence[TypeSupply]],
     predictor: Predictor,
+    clock: Clock,
     progress: Progress | None = None,
 ) -> _Search:
     """Looks at ever wider spaces until one holds a plan that meets the limits."""
     warnings: list[str] = []
     rule = SpaceRule(job.batch_rule, accumulate=job.accumulate)
-    found = evaluate(job, places, predictor, rule, progress)
+    found = explore(job, places, predictor, rule, clock, progress)
     if not job.accumulate and (not len(found) or not found.feasible.any()):
         passes = replace(rule, accumulate=True)
-        wider = evaluate(job, places, predictor, passes, progress)
+        wider = explore(job, places, predictor, passes, clock, progress)
         if len(wider) > len(found):
             if wider.feasible.any():
                 warnings.append(
@@ -200,7 +208,9 @@ def _search(
                 )
             found = wider
     if not len(found) and job.batch_rule is BatchRule.POWER_OF_TWO:
-        lifted = _search(replace(job, batch_rule=BatchRule.ANY), places, predictor, progress)
+        lifted = _search(
+            replace(job, batch_rule=BatchRule.ANY), places, predictor, clock, progress
+        )
         if len(lifted.candidates):
             warnings.append(
                 f"No power-of-two local batches sum to {job.global_batch:,} here; local batches of "

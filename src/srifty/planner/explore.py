@@ -1,0 +1,171 @@
+"""Which configurations a plan looks at: all of a small space, the best of a large one."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from srifty.core.job import Job, Limits, Objective
+from srifty.planner.evaluate import Candidates, Progress, evaluate, forecast_splits
+from srifty.planner.search import Outcome, Place, search
+from srifty.planner.space import SpaceRule, Splits, every_split
+from srifty.planner.supply import TypeSupply
+from srifty.simulator.bounds import IterationBounds
+from srifty.simulator.predictor import BoundedPredictor, Predictor
+
+# Spaces of no more configurations than this are looked at as a whole, as in Luo et al. 2022.
+EXHAUSTIVE_ROWS = 10_000
+EXHAUSTIVE, SEARCH, THINNED = "exhaustive", "branch and bound", "thinned"
+# What a search for the other objective, or for what would make a job feasible, may take: as long as
+# the search itself, and at least and at most these shares of the time limit.
+_LEAST_SHARE, _MOST_SHARE = 0.1, 0.5
+
+Places = Sequence[Sequence[TypeSupply]]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When a search is to end.
+
+    Attributes:
+        limit_s: seconds that it may take.
+        began_s: when it began, by `time.perf_counter`.
+    """
+
+    limit_s: float
+    began_s: float = field(default_factory=time.perf_counter)
+
+    @property
+    def ends_at_s(self) -> float:
+        """When it is over."""
+        return self.began_s + self.limit_s
+
+
+def explore(
+    job: Job,
+    places: Places,
+    predictor: Predictor,
+    rule: SpaceRule,
+    clock: Clock,
+    progress: Progress | None = None,
+) -> Candidates:
+    """Returns configurations among which the best one is, as far as can be told in the given time.
+
+    Args:
+        job: what is trained.
+        places: what can be had in each place; a configuration stays in one of them.
+        predictor: forecasts iterations.
+        rule: which splits the space holds.
+        clock: when to stop.
+        progress: called with (done, all) configurations now and then.
+    """
+    splits = _every(job, places, rule)
+    if splits is not None:
+        return forecast_splits(job, places, splits, predictor, rule, progress)
+    bounds = predictor.bounds(job) if isinstance(predictor, BoundedPredictor) else None
+    if bounds is not None:
+        expedition = _Expedition(job, places, predictor, rule, bounds, progress)
+        found = expedition.run(clock)
+        if found is not None:
+            return found
+    return replace(evaluate(job, places, predictor, rule, progress), method=THINNED)
+
+
+def _every(job: Job, places: Places, rule: SpaceRule) -> list[Splits] | None:
+    """Returns all splits of each place; None where there are many."""
+    splits: list[Splits] = []
+    left = EXHAUSTIVE_ROWS
+    for supplies in places:
+        own = every_split(supplies, job.global_batch, rule, most_rows=left)
+        if own is None or len(own) > left:
+            return None
+        splits.append(own)
+        left -= len(own)
+    return splits
+
+
+@dataclass
+class _Expedition:
+    """A search with all that it looks at."""
+
+    job: Job
+    places: Places
+    predictor: Predictor
+    rule: SpaceRule
+    bounds: IterationBounds
+    progress: Progress | None
+    parts: list[Candidates] = field(default_factory=list[Candidates])
+    seen: int = 0
+
+    def run(self, clock: Clock) -> Candidates | None:
+        """Returns what was looked at; None where the space is too large to be searched."""
+        outcome = self._search(self.job, clock.ends_at_s)
+        if outcome is None:
+            return None
+        spent_s = time.perf_counter() - clock.began_s
+        spare_s = min(max(spent_s, _LEAST_SHARE * clock.limit_s), _MOST_SHARE * clock.limit_s)
+        others = self._relaxed() if math.isinf(outcome.best) else (self._other_end(),)
+        for job, sure in others:
+            if math.isfinite(outcome.best):
+                spare_s = min(spare_s, clock.ends_at_s - time.perf_counter())
+            if spare_s > 0:
+                self._search(job, time.perf_counter() + spare_s, sure=sure)
+        if not self.parts:
+            none = [Splits(np.zeros((0, len(s)), np.int64), np.zeros((0, len(s)), np.int64)) for s in self.places]
+            self.parts.append(
+                forecast_splits(self.job, self.places, none, self.predictor, self.rule)
+            )
+        return Candidates.concatenate(self.job, self.parts, method=SEARCH, gap=outcome.gap)
+
+    def _other_end(self) -> tuple[Job, bool]:
+        """Returns the search for the other end of the time–cost front, which knows no limits."""
+        other = Objective.TIME if self.job.objective is Objective.COST else Objective.COST
+        free = Limits(confidence=self.job.limits.confidence)
+        return replace(self.job, objective=other, limits=free), False
+
+    def _relaxed(self) -> tuple[tuple[Job, bool], ...]:
+        """Returns the searches for the nearest limits that would do, at the asked confidence."""
+        limits = self.job.limits
+        in_budget = replace(limits, deadline_s=None)
+        in_time = replace(limits, budget_usd=None)
+        free = Limits(confidence=limits.confidence)
+        searches = [
+            (Objective.TIME, in_budget), (Objective.COST, in_time),
+            (Objective.TIME, free), (Objective.COST, free),
+        ]  # fmt: skip
+        return tuple(
+            (replace(self.job, objective=objective, limits=relaxed), True)
+            for objective, relaxed in dict.fromkeys(searches)
+        )
+
+    def _search(self, job: Job, ends_at_s: float, *, sure: bool = False) -> Outcome | None:
+        trees: list[Place] = []
+        for supplies in self.places:
+            tree = Place.of(job, supplies, self.rule, self.bounds, sure=sure)
+            if tree is None:
+                return None
+            trees.append(tree)
+
+        def look(number: int, splits: Splits) -> float:
+            supplies = self.places[number]
+            found = forecast_splits(job, [supplies], [splits], self.predictor, self.rule)
+            self.parts.append(found)
+            self.seen += len(found)
+            if self.progress is not None:
+                self.progress(self.seen, self.seen)
+            return _best(found, sure=sure)
+
+        return search(trees, look, ends_at=ends_at_s)
+
+
+def _best(found: Candidates, *, sure: bool) -> float:
+    """Returns the smallest objective of a feasible configuration; infinite where there is none."""
+    if found.job.objective is Objective.TIME:
+        values = found.needed_time_s if sure else found.jobs.time_mean_s
+    else:
+        values = found.needed_usd if sure else found.jobs.cost_mean_usd
+    return float(np.min(values, where=found.feasible, initial=np.inf))
