@@ -93,7 +93,7 @@ class LinkParameters:
         )
         transfer = size_bytes * (2 * (world_size - 1) / world_size) / fastest
         total = np.maximum(latency, transfer) if self.overlap else latency + transfer
-        return np.where(world_size > 1, total, 0.0)
+        return np.where(world_size > 1, total * _ROUNDING, 0.0)
 
     def capacity(self, vms: FloatArray) -> FloatArray:
         """Returns the bus bandwidth that decides, bytes per second."""
@@ -109,6 +109,7 @@ _NVLINK = replace(_PCIE, beta_inside=60e9, basis="NVLink, assumed")
 # AWS types (1 GPU per VM), with some 50 µs per hop.
 BETWEEN_EFFICIENCY = 0.5
 _BETWEEN_ALPHA_S = 50e-6
+_ROUNDING = 1 - 1e-9  # lower bounds stay below what they bound
 # In-network reduction lifts bus bandwidth somewhat above the line rate (480 on 400 GB/s, p5), never
 # twice as high.
 _MOST_OVER_RATED = 2.0

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srifty.allreduce import splits
-from srifty.allreduce.atlas import Atlas, Origin
+from srifty.allreduce.atlas import Atlas, Origin, Sheet
 from srifty.allreduce.base import Z90
 from srifty.allreduce.boosting import BoostingOptions
 from srifty.allreduce.estimator import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from srifty.allreduce.boosted import Boosted
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 CONFIDENCE = 0.9
@@ -142,6 +143,39 @@ class Blend:
             log_time[alone] = answers[BOOSTED].log_time[alone]
             log_sd[alone] = _STAND_IN_SD
         return Forecasts(log_time, log_sd, basis.origin)
+
+    def least_log_time(
+        self, sheet: Sheet, world_size: IntArray, vms: IntArray, size_bytes: FloatArray
+    ) -> FloatArray | None:
+        """Returns (R, S) log seconds that no answer for a world as large on a curve undercuts.
+
+        Whatever an answer rests on, it is an average with one of a few sets of weights; the least
+        average of what the members do not undercut is a bound for all.
+
+        Args:
+            sheet: a measured curve.
+            world_size: (R,) ranks at least.
+            vms: (R,) VMs at least.
+            size_bytes: (S,) sizes.
+
+        Returns:
+            None where trees take part, of which nothing is known.
+        """
+        members: dict[str, FloatArray] = {}
+        for name, member in self._members.items():
+            if isinstance(member, CurveEstimator):
+                members[name] = member.least_log_time(sheet, world_size, vms, size_bytes)
+        least = members[KRIGING].copy()  # where the world itself was measured
+        large = size_bytes >= LARGE_BYTES
+        for regime in ("probed", INSIDE, "outside"):
+            for side in (False, True):
+                weights = {n: w for n, w in self.recipe.weights(regime, large=side).items() if w > 0}
+                if not weights.keys() <= members.keys():
+                    return None
+                columns = large == side
+                mean = sum(w * members[name][:, columns] for name, w in weights.items())
+                least[:, columns] = np.minimum(least[:, columns], mean)
+        return least
 
     def _curve_makers(self) -> dict[str, Callable[[], CurveEstimator]]:
         return {

@@ -132,7 +132,9 @@ class Place:
             if whole:
                 children = children.take(children.is_whole)
             else:
-                children = children.take(children.most_left > 0)
+                children = children.take(
+                    (children.most_left > 0) & (children.depth < self.options.types)
+                )
             children = self._bounded(children, best)
             if len(children):
                 yield children
