@@ -170,8 +170,11 @@ class AlphaBetaModel:
         world_size: IntArray,
         vms: IntArray,
         size_bytes: FloatArray,
+        *,
+        most_per_vm: int,
     ) -> FloatArray:
         """See `FlooredAllreduce.least_time_s`."""
+        del most_per_vm
         return self.links(instance_type).least_time_s(
             world_size[:, None].astype(np.float64),
             vms[:, None].astype(np.float64),

@@ -92,6 +92,8 @@ class FlooredAllreduce(Protocol):
         world_size: IntArray,
         vms: IntArray,
         size_bytes: FloatArray,
+        *,
+        most_per_vm: int,
     ) -> FloatArray:
         """Returns (R, K) seconds that `time_s` undercuts in no world at least as large.
 
@@ -100,6 +102,7 @@ class FlooredAllreduce(Protocol):
             world_size: (R,) least number of ranks; 1 gives 0 seconds.
             vms: (R,) least number of VMs, no more than ranks.
             size_bytes: (K,) bytes that each rank contributes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
         """
         ...
 

@@ -145,7 +145,12 @@ class Blend:
         return Forecasts(log_time, log_sd, basis.origin)
 
     def least_log_time(
-        self, sheet: Sheet, world_size: IntArray, vms: IntArray, size_bytes: FloatArray
+        self,
+        sheet: Sheet,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        most_per_vm: int,
     ) -> FloatArray | None:
         """Returns (R, S) log seconds that no answer for a world as large on a curve undercuts.
 
@@ -157,6 +162,7 @@ class Blend:
             world_size: (R,) ranks at least.
             vms: (R,) VMs at least.
             size_bytes: (S,) sizes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
 
         Returns:
             None where trees take part, of which nothing is known.
@@ -164,17 +170,23 @@ class Blend:
         members: dict[str, FloatArray] = {}
         for name, member in self._members.items():
             if isinstance(member, CurveEstimator):
-                members[name] = member.least_log_time(sheet, world_size, vms, size_bytes)
-        least = members[KRIGING].copy()  # where the world itself was measured
+                members[name] = member.least_log_time(
+                    sheet, world_size, vms, size_bytes, most_per_vm
+                )
+        worlds = self.atlas.sheets[sheet].worlds()
+        measured = np.any([(n >= world_size) & (v >= vms) for n, v in worlds], axis=0)
+        inside = max(n for n, _ in worlds) > world_size
+        always = np.ones_like(inside)
+        least = np.where(measured[:, None], members[KRIGING], np.inf)
         large = size_bytes >= LARGE_BYTES
-        for regime in ("probed", INSIDE, "outside"):
+        for regime, rows in (("probed", measured), (INSIDE, inside), ("outside", always)):
             for side in (False, True):
                 weights = {n: w for n, w in self.recipe.weights(regime, large=side).items() if w > 0}
                 if not weights.keys() <= members.keys():
                     return None
-                columns = large == side
-                mean = sum(w * members[name][:, columns] for name, w in weights.items())
-                least[:, columns] = np.minimum(least[:, columns], mean)
+                here = np.ix_(rows, large == side)
+                mean = np.sum([w * members[name][here] for name, w in weights.items()], axis=0)
+                least[here] = np.minimum(least[here], mean)
         return least
 
     def _curve_makers(self) -> dict[str, Callable[[], CurveEstimator]]:

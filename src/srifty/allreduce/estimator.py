@@ -54,12 +54,12 @@ class _CurveModel:
     Attributes:
         answers: world sizes, VMs and bytes, (P,) each → (P,) log seconds and (P,) standard
             deviations, point by point; P > 0.
-        least: world sizes (R,), VMs (R,) and bytes (S,) → (R, S) log seconds that no world of at
-            least so many ranks and VMs undercuts.
+        least: world sizes (R,), VMs (R,), bytes (S,) and most ranks per VM → (R, S) log seconds
+            that no world of at least so many ranks and VMs undercuts.
     """
 
     answers: Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-    least: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+    least: Callable[[FloatArray, FloatArray, FloatArray, int], FloatArray]
 
 
 class CurveEstimator:
@@ -106,7 +106,12 @@ class CurveEstimator:
         return Forecasts(log_time, log_sd, origin)
 
     def least_log_time(
-        self, sheet: Sheet, world_size: IntArray, vms: IntArray, size_bytes: FloatArray
+        self,
+        sheet: Sheet,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        most_per_vm: int,
     ) -> FloatArray:
         """Returns (R, S) log seconds that no world of at least so many ranks and VMs undercuts.
 
@@ -115,9 +120,10 @@ class CurveEstimator:
             world_size: (R,) ranks at least.
             vms: (R,) VMs at least.
             size_bytes: (S,) sizes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
         """
         ranks, machines = world_size.astype(np.float64), vms.astype(np.float64)
-        return self._model(sheet).least(ranks, machines, size_bytes)
+        return self._model(sheet).least(ranks, machines, size_bytes, most_per_vm)
 
     def _model(self, sheet: Sheet) -> _CurveModel:
         if sheet not in self._models:

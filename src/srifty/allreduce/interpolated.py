@@ -41,7 +41,7 @@ class InterpolatedCurve:
         return log_time
 
     def least_log_time(
-        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray
+        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray, most_per_vm: int
     ) -> FloatArray:
         """Returns (R, S) log seconds that no world of at least so many ranks undercuts.
 
@@ -52,11 +52,17 @@ class InterpolatedCurve:
             world_size: (R,) ranks at least.
             vms: (R,) VMs at least; not looked at.
             size_bytes: (S,) sizes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
         """
         del vms
         x = np.log(world_size)
         least = np.full((len(x), len(size_bytes)), np.inf)
+        # Of the numbers of ranks per VM, those beyond the nearest to the ends never answer.
+        ends = [self._alike(end) for end in (1.0, float(most_per_vm))]
+        low, high = (sorted(n / v for n, v, *_ in worlds) for worlds in ends)
         for ranks_per_vm in {n / v for n, v, *_ in self._worlds}:
+            if not low[0] - 1e-9 <= ranks_per_vm <= high[-1] + 1e-9:
+                continue
             worlds = self._alike(ranks_per_vm)
             at = np.log(np.array([n for n, *_ in worlds], dtype=np.float64))
             curves = np.stack([_along_sizes(size_bytes, sizes, log) for *_, sizes, log in worlds])

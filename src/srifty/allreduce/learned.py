@@ -112,6 +112,8 @@ class LearnedModel:
         world_size: IntArray,
         vms: IntArray,
         size_bytes: FloatArray,
+        *,
+        most_per_vm: int,
     ) -> FloatArray:
         """See `FlooredAllreduce.least_time_s`.
 
@@ -120,12 +122,16 @@ class LearnedModel:
         its worlds are as near, and the slowest counts. Everything that is made of a curve's answers
         (their extension, the interpolation in size) grows with them.
         """
-        several = np.maximum(vms, 2)
-        least = self._least_s(instance_type, np.maximum(world_size, several), several, size_bytes)
-        alone = np.flatnonzero((vms == 1) & (world_size <= instance_type.gpus))
+        several = np.maximum(np.maximum(vms, 2), -(-world_size // most_per_vm))
+        least = self._least_s(
+            instance_type, np.maximum(world_size, several), several, size_bytes, most_per_vm
+        )
+        alone = np.flatnonzero((vms == 1) & (world_size <= most_per_vm))
         if alone.size:
             ones = np.ones_like(alone)
-            inside = self._least_s(instance_type, world_size[alone], ones, size_bytes)
+            inside = self._least_s(
+                instance_type, world_size[alone], ones, size_bytes, most_per_vm
+            )
             least[alone] = np.minimum(least[alone], inside)
         return np.where(world_size[:, None] > 1, least, 0.0)
 
@@ -135,30 +141,45 @@ class LearnedModel:
         return float(np.hypot(self._blend.atlas.allocation_fraction, _LEAST_MODEL_FRACTION))
 
     def _least_s(
-        self, kind: InstanceType, world_size: IntArray, vms: IntArray, size_bytes: FloatArray
+        self,
+        kind: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        most_per_vm: int,
     ) -> FloatArray:
         """Returns (R, K) least seconds, of worlds on one VM alone or on several alone."""
         between = bool(vms.max(initial=1) > 1)
         curves = self._curves(kind, between=between)
         if not curves:
-            return self._figures.least_time_s(kind, world_size, vms, size_bytes)
+            return self._figures.least_time_s(
+                kind, world_size, vms, size_bytes, most_per_vm=most_per_vm
+            )
         covered = np.stack([_covered(self._span(s, factor)) for s, factor in curves.items()])
+        ends = [end for inside in covered for end in (inside.argmax(), _last(inside))]
         covered[:, ~covered.any(axis=0)] = True
-        each = np.full((len(curves), len(world_size), len(_GRID_BYTES)), -np.inf)
+        below, _ = _between(size_bytes)
+        # Of the grid, only what the asked sizes lie between, and what extensions start from.
+        columns = np.unique(np.concatenate([below, below + 1, np.array(ends, dtype=np.int64)]))
+        grid, covered = _GRID_BYTES[columns], covered[:, columns]
+        each = np.full((len(curves), len(world_size), len(grid)), -np.inf)
         for number, (sheet, factor) in enumerate(curves.items()):
-            log_time = self._blend.least_log_time(sheet, world_size, vms, _GRID_BYTES * factor)
+            log_time = self._blend.least_log_time(
+                sheet, world_size, vms, grid * factor, most_per_vm
+            )
             if log_time is None:
                 return np.zeros((len(world_size), len(size_bytes)))
             sizes = covered[number]
-            log_time = self._kept_to_physics(kind, world_size, vms, sheet, factor, log_time)
+            log_time = self._kept_to_physics(kind, world_size, vms, sheet, factor, log_time, grid)
             each[number][:, sizes] = log_time[:, sizes]
         worlds = [set(self._blend.atlas.sheets[sheet].worlds()) for sheet in curves]
-        least = np.full(each.shape[1:], np.inf)
+        least = np.full((len(world_size), len(_GRID_BYTES)), np.inf)
         for number, own in enumerate(worlds):
             as_near = [other for other, theirs in enumerate(worlds) if theirs >= own]
             slowest = each[as_near].max(axis=0)
             sizes = covered[number]
-            least[:, sizes] = np.minimum(least[:, sizes], slowest[:, sizes])
+            at = columns[sizes]
+            least[:, at] = np.minimum(least[:, at], slowest[:, sizes])
         return np.exp(_at(size_bytes, least, slope=1.0)) * _ROUNDING
 
     def bus_capacity(
@@ -320,6 +341,7 @@ class LearnedModel:
         sheet: Sheet,
         size_factor: float,
         log_time: FloatArray,
+        grid: FloatArray = _GRID_BYTES,
     ) -> FloatArray:
         """Returns (R, G) a curve's answers on the grid, extended beyond what was measured.
 
@@ -331,15 +353,15 @@ class LearnedModel:
         bus_factor = 2 * (world_size - 1) / world_size
         log_time = _extended(
             log_time,
-            low,
-            high,
+            grid,
+            (low, high),
             least_s=_LATENCY_PER_HOP_S * 2 * (world_size - 1),
             bus_bytes_per_s=BETWEEN_EFFICIENCY * rated if between else np.inf,
             bus_factor=bus_factor,
         )
         if between and kind.burst_gbit_per_s is not None:
             # A probe of minutes sees the burst of an "up to" type; jobs outlast it.
-            log_time = np.maximum(log_time, np.log(bus_factor[:, None] * _GRID_BYTES / rated))
+            log_time = np.maximum(log_time, np.log(bus_factor[:, None] * grid / rated))
         return log_time
 
     def _curves(self, kind: InstanceType, *, between: bool) -> dict[Sheet, float]:
@@ -432,41 +454,49 @@ def _slowest(rows: Sequence[tuple[_Row, BoolArray]]) -> _Row:
     )
 
 
-def _covered(measured_bytes: tuple[float, float]) -> NDArray[np.bool_]:
+def _covered(
+    measured_bytes: tuple[float, float], grid: FloatArray = _GRID_BYTES
+) -> NDArray[np.bool_]:
     """Marks the grid's sizes within a factor of two of what was measured."""
     low, high = measured_bytes
-    return (low / 2 <= _GRID_BYTES) & (high * 2 >= _GRID_BYTES)
+    return (low / 2 <= grid) & (high * 2 >= grid)
+
+
+def _last(marked: BoolArray) -> int:
+    """Returns the index of the last marked entry."""
+    return len(marked) - 1 - int(marked[::-1].argmax())
 
 
 def _extended(
     log_time: FloatArray,
-    low: float,
-    high: float,
+    grid: FloatArray,
+    measured_bytes: tuple[float, float],
     *,
     least_s: FloatArray,
     bus_bytes_per_s: float,
     bus_factor: FloatArray,
 ) -> FloatArray:
-    """Returns (R, G) times on the grid that keep to physics beyond the measured sizes.
+    """Returns (R, G) times on a grid that keep to physics beyond the measured sizes.
 
     Above them time grows with the bytes, at the measured pace where that is one of bandwidth, else
     at what the network is rated for; below them it stays where latency shows, else it falls with
     the bytes down to a usual latency. Larger times are extended to larger ones.
     """
+    low, high = measured_bytes
     time_s = np.exp(log_time)
-    inside = np.flatnonzero(_covered((low, high)))
+    inside = np.flatnonzero(_covered(measured_bytes, grid))
     first, last = inside[0], inside[-1]
-    above = _GRID_BYTES[last] < _GRID_BYTES
+    above = grid[last] < grid
     if high >= LARGE_BYTES:
-        time_s[:, above] = time_s[:, last, None] * _GRID_BYTES[above] / _GRID_BYTES[last]
+        time_s[:, above] = time_s[:, last, None] * grid[above] / grid[last]
     else:
-        extra = bus_factor[:, None] * (_GRID_BYTES[above] - _GRID_BYTES[last])
+        extra = bus_factor[:, None] * (grid[above] - grid[last])
         time_s[:, above] = time_s[:, last, None] + extra / bus_bytes_per_s
-    below = _GRID_BYTES[first] > _GRID_BYTES
+    below = grid[first] > grid
     if low <= _LATENCY_SHOWS_BYTES:
         time_s[:, below] = time_s[:, first, None]
     else:
-        falling = time_s[:, first, None] * _GRID_BYTES[below] / _GRID_BYTES[first]
+        falling = time_s[:, first, None] * grid[below] / grid[first]
         falling = np.maximum(falling, least_s[:, None])
         time_s[:, below] = np.minimum(falling, time_s[:, first, None])
     return np.log(time_s)
@@ -489,13 +519,18 @@ def _at(size_bytes: FloatArray, tabled: FloatArray, *, slope: float = 0.0) -> Fl
         tabled: (R, G) values on the grid.
         slope: what is added for each e-fold beyond the largest size of the grid.
     """
-    octave = np.log2(size_bytes / _GRID_BYTES[0])
-    last = len(_GRID_BYTES) - 1
-    inside = np.clip(octave, 0.0, float(last))
-    below = np.minimum(inside.astype(np.int64), last - 1)
-    share = inside - below
-    beyond = slope * np.log(2) * np.maximum(octave - last, 0.0)
+    below, share = _between(size_bytes)
+    octaves = np.maximum(np.log2(size_bytes / _GRID_BYTES[-1]), 0.0)
+    beyond = slope * np.log(2) * octaves
     return (1 - share) * tabled[:, below] + share * tabled[:, below + 1] + beyond
+
+
+def _between(size_bytes: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Returns (K,) the grid's size below each, and how far above it each lies, in octaves."""
+    last = len(_GRID_BYTES) - 1
+    inside = np.clip(np.log2(size_bytes / _GRID_BYTES[0]), 0.0, float(last))
+    below = np.minimum(inside.astype(np.int64), last - 1)
+    return below, inside - below
 
 
 def _inside_samples(atlas: Atlas) -> list[AllreduceSample]:

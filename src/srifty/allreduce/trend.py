@@ -61,7 +61,7 @@ class Trend:
         return np.log(np.maximum(design @ np.array(self.coefficients), _LEAST_S))
 
     def least_log_time(
-        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray
+        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray, most_per_vm: int
     ) -> FloatArray:
         """Returns (R, S) log seconds that no world of at least so many ranks and VMs undercuts.
 
@@ -72,7 +72,9 @@ class Trend:
             world_size: (R,) ranks at least.
             vms: (R,) VMs at least.
             size_bytes: (S,) sizes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
         """
+        vms = np.maximum(vms, world_size / most_per_vm)
         fixed, of_vms, of_ranks, per_byte = self.coefficients
         ranks = np.log2(world_size / vms)
         latency = fixed + of_vms * np.log2(vms) + min(of_vms, of_ranks) * ranks

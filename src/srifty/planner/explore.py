@@ -103,17 +103,22 @@ class _Expedition:
 
     def run(self, clock: Clock) -> Candidates | None:
         """Returns what was looked at; None where the space is too large to be searched."""
-        outcome = self._search(self.job, clock.ends_at_s)
-        if outcome is None:
-            return None
+        trees: list[Place] = []
+        for supplies in self.places:
+            tree = Place.of(self.job, supplies, self.rule, self.bounds)
+            if tree is None:
+                return None
+            trees.append(tree)
+        outcome = self._search(trees, clock.ends_at_s)
         spent_s = time.perf_counter() - clock.began_s
         spare_s = min(max(spent_s, _LEAST_SHARE * clock.limit_s), _MOST_SHARE * clock.limit_s)
-        others = self._relaxed() if math.isinf(outcome.best) else (self._other_end(),)
-        for job, sure in others:
+        questions = self._relaxed() if math.isinf(outcome.best) else (self._other_end(),)
+        for job, sure in questions:
             if math.isfinite(outcome.best):
                 spare_s = min(spare_s, clock.ends_at_s - time.perf_counter())
             if spare_s > 0:
-                self._search(job, time.perf_counter() + spare_s, sure=sure)
+                others = [replace(tree, job=job, sure=sure) for tree in trees]
+                self._search(others, time.perf_counter() + spare_s)
         if not self.parts:
             none = [Splits(np.zeros((0, len(s)), np.int64), np.zeros((0, len(s)), np.int64)) for s in self.places]
             self.parts.append(
@@ -142,22 +147,17 @@ class _Expedition:
             for objective, relaxed in dict.fromkeys(searches)
         )
 
-    def _search(self, job: Job, ends_at_s: float, *, sure: bool = False) -> Outcome | None:
-        trees: list[Place] = []
-        for supplies in self.places:
-            tree = Place.of(job, supplies, self.rule, self.bounds, sure=sure)
-            if tree is None:
-                return None
-            trees.append(tree)
-
+    def _search(self, trees: Sequence[Place], ends_at_s: float) -> Outcome:
         def look(number: int, splits: Splits) -> float:
-            supplies = self.places[number]
-            found = forecast_splits(job, [supplies], [splits], self.predictor, self.rule)
+            tree = trees[number]
+            found = forecast_splits(
+                tree.job, [tree.supplies], [splits], self.predictor, self.rule
+            )
             self.parts.append(found)
             self.seen += len(found)
             if self.progress is not None:
                 self.progress(self.seen, self.seen)
-            return _best(found, sure=sure)
+            return _best(found, sure=tree.sure)
 
         return search(trees, look, ends_at=ends_at_s)
 

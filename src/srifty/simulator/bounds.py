@@ -78,13 +78,16 @@ class IterationBounds(Protocol):
         """
         ...
 
-    def exchange_s(self, kind: InstanceType, world_size: IntArray, vms: IntArray) -> FloatArray:
+    def exchange_s(
+        self, kind: InstanceType, world_size: IntArray, vms: IntArray, *, most_per_vm: int
+    ) -> FloatArray:
         """Returns (R, K) seconds from the start of transfer k to the end of the exchange, at least.
 
         Args:
             kind: an instance type of the cluster.
             world_size: (R,) the cluster has at least as many ranks,
             vms: (R,) on at least as many VMs.
+            most_per_vm: it has no more ranks than so many times its VMs.
         """
         ...
 
@@ -138,13 +141,17 @@ class SimulatorBounds:
         """See `IterationBounds.slowest_of`."""
         return SLACK * expected_maximum(means, stds, workers)[0]
 
-    def exchange_s(self, kind: InstanceType, world_size: IntArray, vms: IntArray) -> FloatArray:
+    def exchange_s(
+        self, kind: InstanceType, world_size: IntArray, vms: IntArray, *, most_per_vm: int
+    ) -> FloatArray:
         """See `IterationBounds.exchange_s`."""
         model = self.simulator.allreduce
         transfers = self._transfers
         if transfers is None or not isinstance(model, FlooredAllreduce):
             return np.zeros((len(world_size), len(self._starts)))
-        alone_s = model.least_time_s(kind, world_size, vms, transfers.sizes_bytes)
+        alone_s = model.least_time_s(
+            kind, world_size, vms, transfers.sizes_bytes, most_per_vm=most_per_vm
+        )
         if self.job.sync.sharing is Sharing.SLOTS and self.job.sync.slots == 1:
             alone_s = np.cumsum(alone_s[:, ::-1], axis=1)[:, ::-1]
         return alone_s[:, self._starts]

@@ -81,6 +81,10 @@ class _Waiting:
             self.cold.append(nodes)
             self.cold_bound = min(self.cold_bound, float(nodes.bound.min()))
 
+    def give_up(self, nodes: Nodes) -> None:
+        """Leaves nodes out for good: nothing below their bounds is proved any more."""
+        self.given_up = min(self.given_up, float(nodes.bound.min()))
+
     def pop(self, most: int, best: float, below: float = math.inf) -> Nodes | None:
         """Returns the nodes of the smallest bounds, at most so many, below a bound; None if none."""
         hot = self.hot
@@ -108,7 +112,7 @@ class _Waiting:
             order = np.argpartition(nodes.bound, _HOT)
             if len(nodes) > _MOST_WAITING:
                 order = np.argsort(nodes.bound, kind="stable")
-                self.given_up = min(self.given_up, float(nodes.bound[order[_MOST_WAITING]]))
+                self.give_up(nodes.take(order[_MOST_WAITING:]))
                 order = order[:_MOST_WAITING]
             rest = nodes.take(order[_HOT:])
             self.cold, self.cold_bound = [rest], float(rest.bound.min())
@@ -158,21 +162,19 @@ def search(
         return True
 
     def expand(tree: _Tree, nodes: Nodes) -> int:
+        """Returns how many children were looked at."""
         made = 0
-        for whole in tree.place.whole(nodes, best):
+        for count, whole in tree.place.whole(nodes, best):
             tree.whole.add(whole)
-            made += len(whole)
+            made += count
         simulate(tree, _FEW_WHOLE)
-        for partial in tree.place.partial(nodes, best):
-            children = partial
+        for count, children in tree.place.partial(nodes, best):
+            made += count
             deep = children.depth >= children.option.shape[1]
             if deep.any():
-                tree.nodes.given_up = min(
-                    tree.nodes.given_up, float(children.bound[deep].min())
-                )
+                tree.nodes.give_up(children.take(deep))
                 children = children.take(~deep)
             tree.nodes.add(children)
-            made += len(partial)
         return made
 
     for tree in trees:

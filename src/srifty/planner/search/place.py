@@ -79,8 +79,10 @@ class Place:
         """Returns the node from which all configurations descend."""
         return Nodes.root(self.job.global_batch, min(self.options.types, _MOST_DEPTH))
 
-    def whole(self, parents: Nodes, best: float) -> Iterator[Nodes]:
-        """Yields the whole configurations that one more group makes of nodes.
+    def whole(self, parents: Nodes, best: float) -> Iterator[tuple[int, Nodes]]:
+        """Yields the whole configurations that one more group makes of nodes, block by block.
+
+        Each block comes with how many were looked at for it.
 
         Args:
             parents: the nodes.
@@ -88,7 +90,7 @@ class Place:
         """
         yield from self._children(parents, best, whole=True)
 
-    def partial(self, parents: Nodes, best: float) -> Iterator[Nodes]:
+    def partial(self, parents: Nodes, best: float) -> Iterator[tuple[int, Nodes]]:
         """Yields the partial configurations that one more group makes of nodes."""
         if self.options.types > 1:
             yield from self._children(parents, best, whole=False)
@@ -113,7 +115,9 @@ class Place:
         samples[at, open_kind[at]] = left[at]
         return Splits(workers, samples)
 
-    def _children(self, parents: Nodes, best: float, *, whole: bool) -> Iterator[Nodes]:
+    def _children(
+        self, parents: Nodes, best: float, *, whole: bool
+    ) -> Iterator[tuple[int, Nodes]]:
         row, option, low, high = self._ranges(parents, best, whole=whole)
         count = np.maximum(high - low + 1, 0)
         ends = np.cumsum(count)
@@ -135,9 +139,7 @@ class Place:
                 children = children.take(
                     (children.most_left > 0) & (children.depth < self.options.types)
                 )
-            children = self._bounded(children, best)
-            if len(children):
-                yield children
+            yield len(pair), self._bounded(children, best)
 
     def _ranges(
         self, parents: Nodes, best: float, *, whole: bool

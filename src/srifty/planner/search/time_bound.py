@@ -19,8 +19,8 @@ IntArray = NDArray[np.int64]
 
 # World sizes and VMs are tabled exactly up to this many, then in steps of a few per cent: a node is
 # answered by the next smaller ones, which exchange no slower.
-_EXACT = 32
-_STEP = 1.04
+_EXACT = 20
+_STEP = 1.05
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,10 @@ class TimeBound:
         vms = _steps(min(sum(supply.vms for supply in supplies), int(world_sizes[-1])))
         n, v = (axis.reshape(-1) for axis in np.meshgrid(world_sizes, vms, indexing="ij"))
         shape = (len(world_sizes), len(vms), options.ready_s.shape[1])
+        per_vm = int(options.gpus.max())
         kinds = [supply.instance_type for supply in supplies]
         tables = {
-            kind: bounds.exchange_s(kind, n, np.minimum(v, n)).reshape(shape)
+            kind: bounds.exchange_s(kind, n, np.minimum(v, n), most_per_vm=per_vm).reshape(shape)
             for kind in dict.fromkeys(kinds)
         }
         return cls(
