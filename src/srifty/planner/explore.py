@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from srifty.core.job import Job, Limits, Objective
-from srifty.planner.evaluate import Candidates, Progress, evaluate, forecast_splits
-from srifty.planner.search import Outcome, Place, search
+from srifty.planner.evaluate import Candidates, FloatArray, Progress, evaluate, forecast_splits
+from srifty.planner.search import Outcome, Place, TableKey, search
 from srifty.planner.space import SpaceRule, Splits, every_split
 from srifty.planner.supply import TypeSupply
 from srifty.simulator.bounds import IterationBounds
@@ -43,6 +43,11 @@ class Clock:
     def ends_at_s(self) -> float:
         """When it is over."""
         return self.began_s + self.limit_s
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until then."""
+        return self.ends_at_s - time.perf_counter()
 
 
 def explore(
@@ -104,8 +109,9 @@ class _Expedition:
     def run(self, clock: Clock) -> Candidates | None:
         """Returns what was looked at; None where the space is too large to be searched."""
         trees: list[Place] = []
+        known: dict[TableKey, FloatArray] = {}
         for supplies in self.places:
-            tree = Place.of(self.job, supplies, self.rule, self.bounds)
+            tree = Place.of(self.job, supplies, self.rule, self.bounds, known)
             if tree is None:
                 return None
             trees.append(tree)
@@ -115,7 +121,7 @@ class _Expedition:
         questions = self._relaxed() if math.isinf(outcome.best) else (self._other_end(),)
         for job, sure in questions:
             if math.isfinite(outcome.best):
-                spare_s = min(spare_s, clock.ends_at_s - time.perf_counter())
+                spare_s = min(spare_s, clock.left_s)
             if spare_s > 0:
                 others = [replace(tree, job=job, sure=sure) for tree in trees]
                 self._search(others, time.perf_counter() + spare_s)

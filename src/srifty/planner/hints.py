@@ -21,7 +21,11 @@ _LEAST_GAIN = 0.03
 
 
 def wider_space_hints(
-    job: Job, places: Sequence[Sequence[TypeSupply]], predictor: Predictor, chosen: Plan
+    job: Job,
+    places: Sequence[Sequence[TypeSupply]],
+    predictor: Predictor,
+    chosen: Plan,
+    clock: Clock,
 ) -> tuple[Marginal, ...]:
     """Returns better plans that gradient accumulation or other local batches would allow.
 
@@ -30,6 +34,7 @@ def wider_space_hints(
         places: what can be had in each place.
         predictor: forecasts iterations.
         chosen: the best plan of the space that was searched.
+        clock: when the planner should be done: where no time is left, no hint is looked for.
     """
     variants: list[tuple[str, Job]] = []
     if not job.accumulate:
@@ -40,8 +45,10 @@ def wider_space_hints(
         )
     hints: list[Marginal] = []
     for words, variant in variants:
+        if clock.left_s <= 0:
+            break
         rule = SpaceRule(variant.batch_rule, accumulate=variant.accumulate)
-        found = explore(variant, places, predictor, rule, Clock(_HINT_S))
+        found = explore(variant, places, predictor, rule, Clock(min(_HINT_S, clock.left_s)))
         ranked = found.ranked(found.feasible)
         if ranked.size:
             hint = _hint(words, job.objective, chosen, found.plan(int(ranked[0])))

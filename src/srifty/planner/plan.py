@@ -113,7 +113,7 @@ def plan(
         marginals = marginals_of(chosen, front_plans)
         marginals += larger_cluster_notes(found, row, chosen)
         if not prefer:  # hints know of no preference
-            marginals += wider_space_hints(job, places, predictor, chosen)
+            marginals += wider_space_hints(job, places, predictor, chosen, clock)
         warnings += [reason.message for reason in reservation_reasons(found, row)]
     elif len(found):
         row = _nearest_row(found)

@@ -162,14 +162,20 @@ def search(
         return True
 
     def expand(tree: _Tree, nodes: Nodes) -> int:
-        """Returns how many children were looked at."""
+        """Returns how many children were looked at; gives the nodes up if time is over first."""
         made = 0
         for count, whole in tree.place.whole(nodes, best):
             tree.whole.add(whole)
             made += count
+            if clock() >= ends_at:
+                tree.nodes.give_up(nodes)
+                break
         simulate(tree, _FEW_WHOLE)
         for count, children in tree.place.partial(nodes, best):
             made += count
+            if clock() >= ends_at:
+                tree.nodes.give_up(nodes)
+                break
             deep = children.depth >= children.option.shape[1]
             if deep.any():
                 tree.nodes.give_up(children.take(deep))

@@ -14,7 +14,7 @@ from srifty.core.job import Job, Objective
 from srifty.planner.search.nodes import Nodes
 from srifty.planner.search.options import Options
 from srifty.planner.search.supply_bound import SupplyBound
-from srifty.planner.search.time_bound import TimeBound
+from srifty.planner.search.time_bound import TableKey, TimeBound
 from srifty.planner.space import SpaceRule, Splits
 from srifty.planner.supply import TypeSupply
 from srifty.simulator.bounds import IterationBounds
@@ -27,7 +27,7 @@ _S_PER_HOUR = 3600.0
 # Groups that a configuration may have before the search gives up its proof.
 _MOST_DEPTH = 12
 # Children that are looked at together.
-_BLOCK = 400_000
+_BLOCK = 100_000
 # Limits are compared with this much tolerance, so that rounding prunes nothing that just fits.
 _ROUNDING = 1 + 1e-9
 
@@ -59,10 +59,17 @@ class Place:
         supplies: Sequence[TypeSupply],
         rule: SpaceRule,
         bounds: IterationBounds,
-        *,
-        sure: bool = False,
+        known: dict[TableKey, FloatArray],
     ) -> Self | None:
-        """Returns the tree of a place; None where it is too large for a search."""
+        """Returns the tree of a place; None where it is too large for a search.
+
+        Args:
+            job: what is trained.
+            supplies: what can be had.
+            rule: what a split may look like.
+            bounds: what no iteration undercuts.
+            known: see `TimeBound.of`.
+        """
         options = Options.of(supplies, job.global_batch, rule, bounds)
         if options is None:
             return None
@@ -71,8 +78,7 @@ class Place:
             supplies,
             options,
             SupplyBound.of(supplies, options),
-            TimeBound.of(supplies, options, bounds),
-            sure,
+            TimeBound.of(supplies, options, bounds, known),
         )
 
     def root(self) -> Nodes:
@@ -183,7 +189,10 @@ class Place:
     def _extended(
         self, parents: Nodes, row: IntArray, option: IntArray, workers: IntArray
     ) -> Nodes:
-        """Returns parents with one more group each; bounds are still the parents'."""
+        """Returns parents with one more group each; bounds are still the parents'.
+
+        What the group's samples save elsewhere is at most what the last sample costs there.
+        """
         options = self.options
         kind, batch, is_open = options.kind[option], options.batch[option], options.is_open[option]
         least = np.where(is_open, workers * (batch - 1) + 1, workers * batch)
@@ -191,6 +200,7 @@ class Place:
         gpus = options.gpus[kind]
         slowest_s = options.compute_s[option] * options.straggling[kind, np.where(is_open, 1, workers)]
         loaded_s = options.input_s[kind] * np.minimum(workers, gpus) * (batch - is_open)
+        price = options.usd_per_hour[kind, workers]
         at = np.arange(len(row))
         parts = parents.take(row)
         parts.option[at, parts.depth] = option
@@ -202,7 +212,9 @@ class Place:
             most_left=parts.most_left - least,
             used=parts.used | (np.int64(1) << kind),
             has_open=parts.has_open | is_open,
-            usd_per_hour=parts.usd_per_hour + options.usd_per_hour[kind, workers],
+            usd_per_hour=parts.usd_per_hour + price,
+            least_usd_per_hour=parts.least_usd_per_hour
+            + np.maximum(price - parts.usd_per_sample * most, 0.0),
             world_size=parts.world_size + workers,
             vms=parts.vms + -(-workers // gpus),
             compute_s=np.maximum(parts.compute_s, slowest_s),
@@ -211,16 +223,29 @@ class Place:
         )
 
     def _bounded(self, nodes: Nodes, best: float) -> Nodes:
-        """Returns the nodes that may still beat `best`, with their bounds."""
+        """Returns the nodes that may still beat `best`, with their bounds: cheap ones first."""
         nodes = nodes.take(np.isfinite(nodes.usd_per_hour))
-        # Cheap bounds first: most nodes fall to them.
-        nodes = self._with_bounds(nodes, best)
+        nodes = self._judged(nodes, np.zeros(len(nodes), dtype=np.int64), best)
+        nodes, others = self._supplied(nodes)
+        nodes = self._judged(nodes, others, best)
         several = np.flatnonzero(nodes.depth > 1)
         if not several.size:
             return nodes
         compute_s = nodes.compute_s.copy()
         compute_s[several] = np.maximum(compute_s[several], self._slowest(nodes.take(several)))
-        return self._with_bounds(replace(nodes, compute_s=compute_s), best)
+        nodes, others = self._supplied(replace(nodes, compute_s=compute_s))
+        return self._judged(nodes, others, best)
+
+    def _supplied(self, nodes: Nodes) -> tuple[Nodes, IntArray]:
+        """Returns the nodes that supply suffices for, with prices, and workers still to come."""
+        last, wanted = _last_option(nodes), np.maximum(nodes.least_left, 0)
+        rest_usd, per_sample = self.supply_bound.least_usd_per_hour(last, nodes.used, wanted)
+        nodes = replace(
+            nodes, least_usd_per_hour=nodes.usd_per_hour + rest_usd, usd_per_sample=per_sample
+        )
+        kept = np.isfinite(rest_usd)
+        others = self.supply_bound.least_workers(last[kept], nodes.used[kept], wanted[kept])
+        return nodes.take(kept), others
 
     def _slowest(self, nodes: Nodes) -> FloatArray:
         """Returns (N,) the mean time of the slowest of all workers so far, at least."""
@@ -235,15 +260,18 @@ class Place:
         workers = np.where(here, workers, 0).astype(np.float64)
         return self.time_bound.bounds.slowest_of(means, stds, workers)
 
-    def _with_bounds(self, nodes: Nodes, best: float) -> Nodes:
+    def _judged(self, nodes: Nodes, others: IntArray, best: float) -> Nodes:
+        """Returns the nodes that may keep the limits and beat `best`, with their bounds.
+
+        Args:
+            nodes: N nodes, with their least prices.
+            others: (N,) workers still to come, at least.
+            best: objective of the best configuration so far.
+        """
         if not len(nodes):
             return nodes
-        job, last = self.job, _last_option(nodes)
-        wanted = np.maximum(nodes.least_left, 0)
-        rest_usd, per_sample = self.supply_bound.least_usd_per_hour(last, nodes.used, wanted)
-        others = self.supply_bound.least_workers(last, nodes.used, wanted)
-        least_usd = nodes.usd_per_hour + rest_usd
-        price = least_usd + job.extra_usd_per_hour
+        job = self.job
+        price = nodes.least_usd_per_hour + job.extra_usd_per_hour
         mean_s, spread_s = self.time_bound.least(nodes, others)
         count, limits = job.iterations, job.limits
         launch_s = job.overheads.launch_s
@@ -251,31 +279,23 @@ class Place:
         sure_s = time_s + float(ndtri(limits.confidence)) * count * spread_s
         billed_h = np.maximum(time_s - launch_s, self.options.least_billed_s) / _S_PER_HOUR
         sure_h = np.maximum(sure_s - launch_s, self.options.least_billed_s) / _S_PER_HOUR
+        counted_s, counted_h = (sure_s, sure_h) if self.sure else (time_s, billed_h)
         most_usd = np.full(len(nodes), np.inf)
-        kept = np.isfinite(least_usd)
+        kept = np.ones(len(nodes), dtype=np.bool_)
         if limits.deadline_s is not None:
             kept &= sure_s <= limits.deadline_s * _ROUNDING
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(divide="ignore"):
             if limits.budget_usd is not None:
-                kept &= ~(price * sure_h > limits.budget_usd * _ROUNDING)
+                kept &= price * sure_h <= limits.budget_usd * _ROUNDING
                 most_usd = np.minimum(most_usd, limits.budget_usd / sure_h)
             if job.objective is Objective.COST:
-                counted_h = sure_h if self.sure else billed_h
-                bound = np.where(kept, price, np.inf) * counted_h
-                bound = np.nan_to_num(bound, nan=0.0, posinf=np.inf)
+                bound = price * counted_h
                 most_usd = np.minimum(most_usd, best / counted_h)
             else:
-                bound = sure_s if self.sure else time_s
+                bound = counted_s
         bound = np.maximum(bound, nodes.bound)
         kept &= bound < best
-        nodes = replace(
-            nodes,
-            bound=bound,
-            least_usd_per_hour=least_usd,
-            slack_usd_per_hour=most_usd - np.where(kept, price, 0.0),
-            usd_per_sample=per_sample,
-        )
-        return nodes.take(kept)
+        return replace(nodes, bound=bound, slack_usd_per_hour=most_usd - price).take(kept)
 
 
 def _last_option(nodes: Nodes) -> IntArray:

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from srifty.core.hardware import InstanceType
 from srifty.planner.search.nodes import Nodes
 from srifty.planner.search.options import Options
 from srifty.planner.supply import TypeSupply
@@ -16,6 +17,9 @@ from srifty.simulator.bounds import IterationBounds
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+# An instance type, world sizes, VMs, transfers, and ranks per VM.
+TableKey = tuple[InstanceType, int, int, int, int]
 
 # World sizes and VMs are tabled exactly up to this many, then in steps of a few per cent: a node is
 # answered by the next smaller ones, which exchange no slower.
@@ -45,9 +49,20 @@ class TimeBound:
 
     @classmethod
     def of(
-        cls, supplies: Sequence[TypeSupply], options: Options, bounds: IterationBounds
+        cls,
+        supplies: Sequence[TypeSupply],
+        options: Options,
+        bounds: IterationBounds,
+        known: dict[TableKey, FloatArray],
     ) -> Self:
-        """Returns the tables of a place."""
+        """Returns the tables of a place.
+
+        Args:
+            supplies: what can be had.
+            options: its options.
+            bounds: the predictor's bounds.
+            known: tables of other places, to which new ones are added.
+        """
         most = sum(supply.workers for supply in supplies)
         world_sizes = _steps(min(most, int(options.most_workers.max(initial=1)) * options.types))
         vms = _steps(min(sum(supply.vms for supply in supplies), int(world_sizes[-1])))
@@ -55,16 +70,19 @@ class TimeBound:
         shape = (len(world_sizes), len(vms), options.ready_s.shape[1])
         per_vm = int(options.gpus.max())
         kinds = [supply.instance_type for supply in supplies]
-        tables = {
-            kind: bounds.exchange_s(kind, n, np.minimum(v, n), most_per_vm=per_vm).reshape(shape)
-            for kind in dict.fromkeys(kinds)
-        }
+        tables: list[FloatArray] = []
+        for kind in kinds:
+            key = (kind, *shape, per_vm)
+            if key not in known:
+                least_s = bounds.exchange_s(kind, n, np.minimum(v, n), most_per_vm=per_vm)
+                known[key] = least_s.reshape(shape)
+            tables.append(known[key])
         return cls(
             options,
             bounds,
             world_sizes,
             vms,
-            np.stack([tables[kind] for kind in kinds]),
+            np.stack(tables),
             min(bounds.exchange_spread(kind) for kind in kinds),
         )
 
