@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from srifty.core.job import Job, Limits, Objective
+from srifty.core.job import BatchRule, Job, Limits, Objective
 from srifty.planner.evaluate import Candidates, FloatArray, Progress, evaluate, forecast_splits
 from srifty.planner.search import Outcome, Place, TableKey, search
 from srifty.planner.space import SpaceRule, Splits, every_split
@@ -23,6 +23,8 @@ EXHAUSTIVE, SEARCH, THINNED = "exhaustive", "branch and bound", "thinned"
 # What a search for the other objective, or for what would make a job feasible, may take: as long as
 # the search itself, and at least and at most these shares of the time limit.
 _LEAST_SHARE, _MOST_SHARE = 0.1, 0.5
+# What powers of two get of the time for local batches of any size.
+_FIRST_SHARE = 0.3
 
 Places = Sequence[Sequence[TypeSupply]]
 
@@ -108,14 +110,18 @@ class _Expedition:
 
     def run(self, clock: Clock) -> Candidates | None:
         """Returns what was looked at; None where the space is too large to be searched."""
-        trees: list[Place] = []
         known: dict[TableKey, FloatArray] = {}
-        for supplies in self.places:
-            tree = Place.of(self.job, supplies, self.rule, self.bounds, known)
-            if tree is None:
-                return None
-            trees.append(tree)
-        outcome = self._search(trees, clock.ends_at_s)
+        trees = self._trees(self.rule, known)
+        if trees is None:
+            return None
+        best = math.inf
+        if self.rule.batch_rule is BatchRule.ANY:
+            # The few powers of two are among the many: their best one cuts most others off.
+            powers = self._trees(replace(self.rule, batch_rule=BatchRule.POWER_OF_TWO), known)
+            if powers is not None:
+                share_s = _FIRST_SHARE * clock.limit_s
+                best = self._search(powers, time.perf_counter() + share_s).best
+        outcome = self._search(trees, clock.ends_at_s, best)
         spent_s = time.perf_counter() - clock.began_s
         spare_s = min(max(spent_s, _LEAST_SHARE * clock.limit_s), _MOST_SHARE * clock.limit_s)
         questions = self._relaxed() if math.isinf(outcome.best) else (self._other_end(),)
@@ -153,7 +159,23 @@ class _Expedition:
             for objective, relaxed in dict.fromkeys(searches)
         )
 
-    def _search(self, trees: Sequence[Place], ends_at_s: float) -> Outcome:
+    def _trees(
+        self, rule: SpaceRule, known: dict[TableKey, FloatArray]
+    ) -> list[Place] | None:
+        """Returns the search trees of all places; None where one of them is too large."""
+        trees: list[Place] = []
+        for supplies in self.places:
+            tree = Place.of(self.job, supplies, rule, self.bounds, known)
+            if tree is None:
+                return None
+            trees.append(tree)
+        return trees
+
+    def _search(
+        self, trees: Sequence[Place], ends_at_s: float, best: float = math.inf
+    ) -> Outcome:
+        """Looks at configurations until the best one is proved to be, or the time is over."""
+
         def look(number: int, splits: Splits) -> float:
             tree = trees[number]
             found = forecast_splits(
@@ -165,7 +187,7 @@ class _Expedition:
                 self.progress(self.seen, self.seen)
             return _best(found, sure=tree.sure)
 
-        return search(trees, look, ends_at=ends_at_s)
+        return search(trees, look, ends_at=ends_at_s, best=best)
 
 
 def _best(found: Candidates, *, sure: bool) -> float:

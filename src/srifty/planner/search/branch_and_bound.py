@@ -138,6 +138,7 @@ def search(
     evaluate: Evaluate,
     *,
     ends_at: float,
+    best: float = math.inf,
     tolerance: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Outcome:
@@ -147,10 +148,10 @@ def search(
         places: the places in which a configuration may live.
         evaluate: simulates splits of a place.
         ends_at: when to stop, by `clock`.
+        best: objective of the best configuration that is known already.
         tolerance: a gap that is good enough.
         clock: tells the time in seconds.
     """
-    best = math.inf
     trees = [_Tree(place, i, _Waiting(), _Waiting()) for i, place in enumerate(places)]
 
     def simulate(tree: _Tree, most: int, below: float = math.inf) -> bool:
