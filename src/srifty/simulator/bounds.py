@@ -122,9 +122,7 @@ class SimulatorBounds:
             (offer,), ones * 0, ones, batch.reshape(-1, 1), ones, passes.reshape(-1, 1)
         )
         groups = worker_groups(self.simulator.latency, alone)
-        transfers = self._transfers
-        ready = np.zeros(0) if transfers is None else transfers.ready
-        ready_s = self.simulator.ready_times(groups, ready)[0]
+        ready_s = self.simulator.ready_times(groups, self._transfers)[0]
         model = self.simulator.latency[offer.instance_type.gpu]
         profile = self.job.profile_for(offer.instance_type.gpu)
         rate = None if profile is None else profile.input_samples_per_s_per_vcpu
