@@ -31,14 +31,17 @@ Places = Sequence[Sequence[TypeSupply]]
 
 @dataclass(frozen=True)
 class Clock:
-    """When a search is to end.
+    """How long a search may take.
 
     Attributes:
         limit_s: seconds that it may take.
+        exhaustive_rows: spaces of no more configurations are looked at as a whole, however long
+            that takes.
         began_s: when it began, by `time.perf_counter`.
     """
 
     limit_s: float
+    exhaustive_rows: int = EXHAUSTIVE_ROWS
     began_s: float = field(default_factory=time.perf_counter)
 
     @property
@@ -70,7 +73,7 @@ def explore(
         clock: when to stop.
         progress: called with (done, all) configurations now and then.
     """
-    splits = _every(job, places, rule)
+    splits = _every(job, places, rule, clock.exhaustive_rows)
     if splits is not None:
         return forecast_splits(job, places, splits, predictor, rule, progress)
     bounds = predictor.bounds(job) if isinstance(predictor, BoundedPredictor) else None
@@ -82,10 +85,12 @@ def explore(
     return replace(evaluate(job, places, predictor, rule, progress), method=THINNED)
 
 
-def _every(job: Job, places: Places, rule: SpaceRule) -> list[Splits] | None:
+def _every(
+    job: Job, places: Places, rule: SpaceRule, most_rows: int
+) -> list[Splits] | None:
     """Returns all splits of each place; None where there are many."""
     splits: list[Splits] = []
-    left = EXHAUSTIVE_ROWS
+    left = most_rows
     for supplies in places:
         own = every_split(supplies, job.global_batch, rule, most_rows=left)
         if own is None or len(own) > left:

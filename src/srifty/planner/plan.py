@@ -12,7 +12,7 @@ from srifty.core.job import BatchRule, Job
 from srifty.core.offers import Offer
 from srifty.core.plan import Marginal, PlanResult, Reason, Verdict
 from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
-from srifty.planner.explore import Clock, explore
+from srifty.planner.explore import EXHAUSTIVE_ROWS, Clock, explore
 from srifty.planner.front import knee_of, marginals_of, pareto_front
 from srifty.planner.hints import wider_space_hints
 from srifty.planner.larger import larger_cluster_notes
@@ -29,6 +29,7 @@ from srifty.planner.reasons import (
 from srifty.planner.space import SpaceRule
 from srifty.planner.supply import BatchRange, TypeSupply, places_of, supplies_of
 from srifty.simulator.predictor import Predictor
+from srifty.units import format_duration
 
 # Odds below which two hopeless plans are told apart by how far they miss, not by their odds: there,
 # the plan with the widest spread would win.
@@ -63,6 +64,7 @@ def plan(
     top: int = 5,
     progress: Progress | None = None,
     time_limit_s: float = TIME_LIMIT_S,
+    exhaustive_rows: int = EXHAUSTIVE_ROWS,
 ) -> PlanResult:
     """Returns the best plan for a job, or why there is none.
 
@@ -81,8 +83,9 @@ def plan(
         progress: called with (done, all) configurations now and then.
         time_limit_s: seconds after which a search ends with what it has found; what explains its
             answer comes on top.
+        exhaustive_rows: spaces of no more configurations are looked at as a whole.
     """
-    clock = Clock(time_limit_s)
+    clock = Clock(time_limit_s, exhaustive_rows)
     if prefer:
         offers = [offer for offer in offers if offer.instance_type.name in prefer]
     places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
@@ -103,6 +106,11 @@ def plan(
         {o.instance_type.gpu for o in offers if o.instance_type.gpu not in batch_ranges}
     )
     warnings = [*search.warnings]
+    if not ranked.size and found.gap:
+        warnings.append(
+            f"The search ended after {format_duration(time_limit_s)}, before it was certain that no "
+            "plan meets the limits: --time-limit gives it longer."
+        )
     warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
     chosen = nearest = None
     marginals: tuple[Marginal, ...] = ()
