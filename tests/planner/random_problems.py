@@ -180,14 +180,17 @@ Group = tuple[Offer, int, int, int, int]
 def best_by_force(problem: Problem, most: int) -> tuple[float | None, int] | None:
     """Returns the best objective of all configurations (None: none is feasible) and their number.
 
-    None instead of both where there are more than `most`.
+    None instead of both where there are more than `most`, shared quotas aside.
     """
     rows: list[tuple[Group, ...]] = []
+    dealt = 0
     for offers in _places(problem.offers):
         for groups in _every(problem, offers):
-            rows.append(groups)
-            if len(rows) > most:
+            dealt += 1
+            if dealt > most:
                 return None
+            if _within_pools(groups):
+                rows.append(groups)
     if not rows:
         return None, 0
     table = _table(problem.offers, rows)
@@ -242,23 +245,39 @@ def _every(problem: Problem, offers: Sequence[Offer]) -> Iterator[tuple[Group, .
                     own.append((samples, extra > 0, groups))
         choices.append(own)
 
+    # What the types from one on can take, with and without an uneven one among them: what is left
+    # must be among it.
+    reach = [{(0, False), (0, True)}]
+    for own in reversed(choices):
+        sums = {(samples, uneven) for samples, uneven, _ in own}
+        reach.insert(0, {
+            (have + more, open_left)
+            for have, free in reach[0]
+            for more, uneven in sums
+            for open_left in ((True,) if uneven else (free, True))
+            if have + more <= job.global_batch and not (uneven and free)
+        })  # fmt: skip
+
     def deal(left: int, open_left: bool, at: int) -> Iterator[tuple[Group, ...]]:
         if at == len(choices):
-            if left == 0:
-                yield ()
+            yield ()
             return
         for samples, uneven, groups in choices[at]:
-            if samples <= left and (open_left or not uneven):
-                for rest in deal(left - samples, open_left and not uneven, at + 1):
+            still = open_left and not uneven
+            if (left - samples, still) in reach[at + 1] and (open_left or not uneven):
+                for rest in deal(left - samples, still, at + 1):
                     yield (*groups, *rest)
 
-    for groups in deal(job.global_batch, True, 0):
-        units: dict[QuotaPool, int] = {}
-        for offer, count, *_ in groups:
-            for pool in offer.pools:
-                units[pool] = units.get(pool, 0) + count * pool.weight(offer.instance_type)
-        if all(used <= pool.limit for pool, used in units.items()):
-            yield groups
+    if (job.global_batch, True) in reach[0]:
+        yield from deal(job.global_batch, True, 0)
+
+
+def _within_pools(groups: Sequence[Group]) -> bool:
+    units: dict[QuotaPool, int] = {}
+    for offer, count, *_ in groups:
+        for pool in offer.pools:
+            units[pool] = units.get(pool, 0) + count * pool.weight(offer.instance_type)
+    return all(used <= pool.limit for pool, used in units.items())
 
 
 def _passes(local: int, most: int, rule: BatchRule) -> int:
