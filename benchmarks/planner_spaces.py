@@ -45,13 +45,13 @@ class Space:
     target_s: float
 
 
-_ALL = tuple(_TYPES)
+ALL_TYPES = tuple(_TYPES)
 SPACES = (
     Space("4 types x 70", ("g4dn.xlarge", "p3.2xlarge", "g3s.xlarge", "g4dn.12xlarge"), 70, 1, 4096, 1.0),
     Space("2 types x 256", ("g4dn.xlarge", "p3.2xlarge"), 256, 1, 8192, 1.0),
     Space("3 types x 256", ("g4dn.xlarge", "p3.2xlarge", "g3s.xlarge"), 256, 1, 8192, 3.0),
-    Space("10 types x 64", _ALL, 64, 1, 8192, 5.0),
-    Space("40 offers x 64", _ALL, 64, 4, 8192, 5.0),
+    Space("10 types x 64", ALL_TYPES, 64, 1, 8192, 5.0),
+    Space("40 offers x 64", ALL_TYPES, 64, 4, 8192, 5.0),
 )
 
 
