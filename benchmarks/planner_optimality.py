@@ -73,7 +73,9 @@ def main() -> None:
         right += agrees
         if not agrees:
             print(f"problem {seed}: {result.verdict.name}, brute force {best}")
-    print(f"{asked:,} problems (and {too_large:,} of more than {arguments.points:,} points left out)")
+    print(
+        f"{asked:,} problems (and {too_large:,} of more than {arguments.points:,} points left out)"
+    )
     print(f"equal to brute force: {right:,}")
     print(f"with a plan: {asked - without:,}, all but {asked - without - proved:,} proved optimal")
     print(f"without: {without:,}, of which {relaxed:,} get a plan of the last resort")

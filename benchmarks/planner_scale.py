@@ -106,9 +106,7 @@ def plot(path: Path) -> None:
     )  # fmt: skip
     for axes, label, values, make in sweeps:
         for objective in Objective:
-            spent = [
-                answer(make(x), objective, BatchRule.POWER_OF_TWO, 5.0) for x in values
-            ]
+            spent = [answer(make(x), objective, BatchRule.POWER_OF_TWO, 5.0) for x in values]
             axes.plot(values, [s for _, s in spent], marker="o", label=f"least {objective.value}")
             for x, (result, s) in zip(values, spent, strict=True):
                 if not result.proved_optimal:

@@ -35,6 +35,8 @@ class Space:
         offers_per_type: on demand; also spot; and both in a second zone.
         global_batch: samples.
         target_s: seconds within which an answer is wanted.
+        deadline_s: a deadline that binds where cost is minimised.
+        budget_usd: a budget that binds where time is minimised.
     """
 
     name: str
@@ -43,15 +45,18 @@ class Space:
     offers_per_type: int
     global_batch: int
     target_s: float
+    deadline_s: float = 700.0
+    budget_usd: float = 20.0
 
 
 ALL_TYPES = tuple(_TYPES)
+_SINGLE = ("g4dn.xlarge", "p3.2xlarge", "g3s.xlarge")
 SPACES = (
-    Space("4 types x 70", ("g4dn.xlarge", "p3.2xlarge", "g3s.xlarge", "g4dn.12xlarge"), 70, 1, 4096, 1.0),
-    Space("2 types x 256", ("g4dn.xlarge", "p3.2xlarge"), 256, 1, 8192, 1.0),
-    Space("3 types x 256", ("g4dn.xlarge", "p3.2xlarge", "g3s.xlarge"), 256, 1, 8192, 3.0),
-    Space("10 types x 64", ALL_TYPES, 64, 1, 8192, 5.0),
-    Space("40 offers x 64", ALL_TYPES, 64, 4, 8192, 5.0),
+    Space("4 types x 70", (*_SINGLE, "g4dn.12xlarge"), 70, 1, 4096, 1.0, 700.0, 9.0),
+    Space("2 types x 256", _SINGLE[:2], 256, 1, 8192, 1.0, 1850.0, 25.0),
+    Space("3 types x 256", _SINGLE, 256, 1, 8192, 3.0, 1850.0, 25.0),
+    Space("10 types x 64", ALL_TYPES, 64, 1, 8192, 5.0, 700.0, 20.0),
+    Space("40 offers x 64", ALL_TYPES, 64, 4, 8192, 5.0, 700.0, 8.0),
 )
 
 
@@ -64,7 +69,7 @@ def prepare_space(
         space: the space.
         objective: what is minimised.
         batch_rule: which local batches are allowed.
-        limited: whether a deadline (for cost) or a budget (for time) binds.
+        limited: whether the space's deadline (for cost) or budget (for time) holds.
     """
     kinds = builtin_instance_types()
     places = (None,) if space.offers_per_type < 4 else ("us-east-1a", "us-east-1b")
@@ -82,7 +87,8 @@ def prepare_space(
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
     limits = Limits()
     if limited:
-        limits = Limits(deadline_s=900.0) if objective is Objective.COST else Limits(budget_usd=25.0)
+        by_cost = objective is Objective.COST
+        limits = Limits(space.deadline_s) if by_cost else Limits(budget_usd=space.budget_usd)
     job = Job(
         space.name, profiles, space.global_batch, 1000, objective, limits,
         Overheads(launch_s=150.0), batch_rule=batch_rule,
@@ -93,4 +99,3 @@ def prepare_space(
     }
     blend = blend_of(builtin_source(), builtin_instance_types())
     return Prepared(job, tuple(offers), Simulator(models, LearnedModel(blend)), ranges)
-

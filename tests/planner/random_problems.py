@@ -35,7 +35,7 @@ from srifty.units import GIB
 
 
 class WobblyAllreduce:
-    """Times that neither grow with the world nor know a bound: each world has a factor of its own."""
+    """Times that neither grow with the world nor know a bound: each world has its own factor."""
 
     def __init__(self, prior: AlphaBetaModel, seed: int) -> None:
         self._prior = prior
@@ -72,11 +72,9 @@ class Problem:
 def random_problem(seed: int) -> Problem:
     """Returns a problem with random curves, prices, quotas and limits."""
     rng = random.Random(seed)
-    types, profiles, samples = [], [], []
+    types, samples = [], []
     gradients = GradientSchedule(
-        tuple(
-            Gradient(f"layer{i}", 4 * rng.randint(1, 4_000_000), (i + 1) / 8) for i in range(8)
-        )
+        tuple(Gradient(f"layer{i}", 4 * rng.randint(1, 4_000_000), (i + 1) / 8) for i in range(8))
     )
     for index in range(rng.randint(1, 4)):
         gpu = f"Gpu{rng.randint(0, 2)}"
@@ -89,8 +87,8 @@ def random_problem(seed: int) -> Problem:
             for n in (2, 4)
             for size in (1_000, 1_000_000, 100_000_000)
         ]
-    for gpu in dict.fromkeys(kind.gpu for kind in types):
-        profiles.append(_random_profile(rng, gpu, gradients))
+    gpus = dict.fromkeys(kind.gpu for kind in types)
+    profiles = [_random_profile(rng, gpu, gradients) for gpu in gpus]
     models = {profile.gpu: LatencyModel.fit(profile) for profile in profiles}
     allreduce = AlphaBetaModel().fit(samples)
     if rng.random() < 0.3:
@@ -312,5 +310,3 @@ def _table(offers: Sequence[Offer], rows: Sequence[tuple[Group, ...]]) -> Config
         for column, (offer, *numbers) in enumerate(groups):
             cells[:, row, column] = (position[offer], *numbers)
     return ConfigTable(tuple(offers), *cells)
-
-

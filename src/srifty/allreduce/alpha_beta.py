@@ -88,9 +88,7 @@ class LinkParameters:
         """
         hop = min(self.alpha_between_s, self.alpha_inside_s)
         latency = self.base_s + 2 * (vms - 1) * self.alpha_between_s + 2 * (world_size - vms) * hop
-        fastest = np.where(
-            vms > 1, self.beta_between, max(self.beta_between, self.beta_inside)
-        )
+        fastest = np.where(vms > 1, self.beta_between, max(self.beta_between, self.beta_inside))
         transfer = size_bytes * (2 * (world_size - 1) / world_size) / fastest
         total = np.maximum(latency, transfer) if self.overlap else latency + transfer
         return np.where(world_size > 1, total * _ROUNDING, 0.0)

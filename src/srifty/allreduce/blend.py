@@ -181,7 +181,9 @@ class Blend:
         large = size_bytes >= LARGE_BYTES
         for regime, rows in (("probed", measured), (INSIDE, inside), ("outside", always)):
             for side in (False, True):
-                weights = {n: w for n, w in self.recipe.weights(regime, large=side).items() if w > 0}
+                weights = {
+                    n: w for n, w in self.recipe.weights(regime, large=side).items() if w > 0
+                }
                 if not weights.keys() <= members.keys():
                     return None
                 here = np.ix_(rows, large == side)

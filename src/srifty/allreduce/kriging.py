@@ -125,9 +125,7 @@ class KrigingCurve:
             here = (1 - share) * values[before] + share * values[after]
             beyond = np.minimum.accumulate(values[::-1], axis=0)[::-1]
             least += np.minimum(here, beyond[after])
-        return least + self._trend.least_log_time(
-            world_size, vms, size_bytes, most_per_vm
-        )
+        return least + self._trend.least_log_time(world_size, vms, size_bytes, most_per_vm)
 
     def _covariance(self, a: FloatArray, b: FloatArray) -> FloatArray:
         octaves = np.abs(a[:, None, 2] - b[None, :, 2])

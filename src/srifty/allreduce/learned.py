@@ -129,9 +129,7 @@ class LearnedModel:
         alone = np.flatnonzero((vms == 1) & (world_size <= most_per_vm))
         if alone.size:
             ones = np.ones_like(alone)
-            inside = self._least_s(
-                instance_type, world_size[alone], ones, size_bytes, most_per_vm
-            )
+            inside = self._least_s(instance_type, world_size[alone], ones, size_bytes, most_per_vm)
             least[alone] = np.minimum(least[alone], inside)
         return np.where(world_size[:, None] > 1, least, 0.0)
 

@@ -85,9 +85,7 @@ def explore(
     return replace(evaluate(job, places, predictor, rule, progress), method=THINNED)
 
 
-def _every(
-    job: Job, places: Places, rule: SpaceRule, most_rows: int
-) -> list[Splits] | None:
+def _every(job: Job, places: Places, rule: SpaceRule, most_rows: int) -> list[Splits] | None:
     """Returns all splits of each place; None where there are many."""
     splits: list[Splits] = []
     left = most_rows
@@ -137,7 +135,10 @@ class _Expedition:
                 others = [replace(tree, job=job, sure=sure) for tree in trees]
                 self._search(others, time.perf_counter() + spare_s)
         if not self.parts:
-            none = [Splits(np.zeros((0, len(s)), np.int64), np.zeros((0, len(s)), np.int64)) for s in self.places]
+            none = [
+                Splits(np.zeros((0, len(s)), np.int64), np.zeros((0, len(s)), np.int64))
+                for s in self.places
+            ]
             self.parts.append(
                 forecast_splits(self.job, self.places, none, self.predictor, self.rule)
             )
@@ -164,9 +165,7 @@ class _Expedition:
             for objective, relaxed in dict.fromkeys(searches)
         )
 
-    def _trees(
-        self, rule: SpaceRule, known: dict[TableKey, FloatArray]
-    ) -> list[Place] | None:
+    def _trees(self, rule: SpaceRule, known: dict[TableKey, FloatArray]) -> list[Place] | None:
         """Returns the search trees of all places; None where one of them is too large."""
         trees: list[Place] = []
         for supplies in self.places:
@@ -176,16 +175,12 @@ class _Expedition:
             trees.append(tree)
         return trees
 
-    def _search(
-        self, trees: Sequence[Place], ends_at_s: float, best: float = math.inf
-    ) -> Outcome:
+    def _search(self, trees: Sequence[Place], ends_at_s: float, best: float = math.inf) -> Outcome:
         """Looks at configurations until the best one is proved to be, or the time is over."""
 
         def look(number: int, splits: Splits) -> float:
             tree = trees[number]
-            found = forecast_splits(
-                tree.job, [tree.supplies], [splits], self.predictor, self.rule
-            )
+            found = forecast_splits(tree.job, [tree.supplies], [splits], self.predictor, self.rule)
             self.parts.append(found)
             self.seen += len(found)
             if self.progress is not None:

@@ -216,9 +216,7 @@ def _search(
                 )
             found = wider
     if not len(found) and job.batch_rule is BatchRule.POWER_OF_TWO:
-        lifted = _search(
-            replace(job, batch_rule=BatchRule.ANY), places, predictor, clock, progress
-        )
+        lifted = _search(replace(job, batch_rule=BatchRule.ANY), places, predictor, clock, progress)
         if len(lifted.candidates):
             warnings.append(
                 f"No power-of-two local batches sum to {job.global_batch:,} here; local batches of "

@@ -106,8 +106,10 @@ def _every(least: int, most: int) -> IntArray:
 
 
 def powers_of_two(least: int, most: int) -> IntArray:
+    """Returns the powers of two between two bounds, both included."""
     first = max(least - 1, 0).bit_length()
-    return np.array([1 << e for e in range(first, most.bit_length()) if 1 << e <= most], np.int64)
+    found = [1 << e for e in range(first, most.bit_length()) if 1 << e <= most]
+    return np.array(found, dtype=np.int64)
 
 
 def _multiples_of_eight(least: int, most: int) -> IntArray:

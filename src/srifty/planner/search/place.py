@@ -121,9 +121,7 @@ class Place:
         samples[at, open_kind[at]] = left[at]
         return Splits(workers, samples)
 
-    def _children(
-        self, parents: Nodes, best: float, *, whole: bool
-    ) -> Iterator[tuple[int, Nodes]]:
+    def _children(self, parents: Nodes, best: float, *, whole: bool) -> Iterator[tuple[int, Nodes]]:
         row, option, low, high = self._ranges(parents, best, whole=whole)
         count = np.maximum(high - low + 1, 0)
         ends = np.cumsum(count)
@@ -198,7 +196,9 @@ class Place:
         least = np.where(is_open, workers * (batch - 1) + 1, workers * batch)
         most = np.where(is_open, workers * batch - 1, workers * batch)
         gpus = options.gpus[kind]
-        slowest_s = options.compute_s[option] * options.straggling[kind, np.where(is_open, 1, workers)]
+        slowest_s = (
+            options.compute_s[option] * options.straggling[kind, np.where(is_open, 1, workers)]
+        )
         loaded_s = options.input_s[kind] * np.minimum(workers, gpus) * (batch - is_open)
         price = options.usd_per_hour[kind, workers]
         at = np.arange(len(row))

@@ -124,9 +124,7 @@ class TimeBound:
                 latency**2 + network**2
             )
         split_s = np.clip(np.nan_to_num(split_s), began_s, busy_s)
-        spread_s = np.hypot(
-            latency * (split_s + nodes.optimizer_s), network * (busy_s - split_s)
-        )
+        spread_s = np.hypot(latency * (split_s + nodes.optimizer_s), network * (busy_s - split_s))
         return mean_s, spread_s
 
 
