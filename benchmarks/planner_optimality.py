@@ -2,10 +2,10 @@
 
     python -m benchmarks.planner_optimality [--problems 2000] [--first 0] [--points 20000]
 
-from the repository's root, on one core. Problems have up to 4 instance types, random latency curves,
-prices, quotas (some shared), zones, reservations, limits, sync modes, both objectives and both batch
-rules; a third of them a network whose times follow no rule, so that its exchange has no bound. The
-enumeration (`tests/planner/random_problems.py`) shares no code with the planner. Small spaces are
+from the repository's root, on one core. Problems have up to 4 instance types, random latency
+curves, prices, quotas (some shared), zones, reservations, limits, sync modes, both objectives and
+both batch rules; a third of them a network whose times follow no rule, so that its exchange has no
+bound. The enumeration (`tests/planner/random_problems.py`) shares no code with the planner. Small spaces are
 searched here, too, though a plan would enumerate them.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from itertools import count
 
@@ -24,7 +25,8 @@ from tests.planner.random_problems import best_by_force, random_problem
 from srifty.core.job import Objective
 from srifty.planner import plan
 
-_EQUAL = 1e-9
+# The straggler integral depends a little on how equal workers are grouped into offers.
+_EQUAL = 1e-6
 
 
 def main() -> None:
@@ -72,7 +74,9 @@ def main() -> None:
             proved += result.proved_optimal
         right += agrees
         if not agrees:
-            print(f"problem {seed}: {result.verdict.name}, brute force {best}")
+            print(f"problem {seed}: {result.verdict.name}, brute force {best}", flush=True)
+        if asked % 100 == 0:
+            print(f"{asked:,} problems, {right:,} equal", file=sys.stderr, flush=True)
     print(
         f"{asked:,} problems (and {too_large:,} of more than {arguments.points:,} points left out)"
     )

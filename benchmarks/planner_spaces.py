@@ -15,7 +15,7 @@ from srifty.files import builtin_profiles
 from srifty.planner import BatchRange
 from srifty.simulator import Simulator
 
-# USD per hour, on demand, us-east-1 (AWS's public price list, rounded); spot is taken as 40 % of it.
+# USD per hour, on demand, us-east-1 (AWS's public price list); spot is taken as 40 % of it.
 _TYPES = {
     "g4dn.xlarge": 0.526, "p3.2xlarge": 3.06, "g3s.xlarge": 0.75, "g4dn.12xlarge": 3.912,
     "p3.8xlarge": 12.24, "g3.8xlarge": 2.28, "g4dn.2xlarge": 0.752, "g4dn.8xlarge": 2.176,
@@ -78,7 +78,7 @@ def prepare_space(
         for number, zone in enumerate(places):
             for market in (Market.ON_DEMAND, Market.SPOT)[: min(space.offers_per_type, 2)]:
                 share = _SPOT_SHARE if market is Market.SPOT else 1.0
-                # Zones differ by some per cent, one way or the other, so that neither is the better.
+                # Zones differ by some per cent, now one way, now the other: neither is better.
                 share *= 1 + 0.03 * number * (-1) ** index
                 where = Location("us-east-1", zone)
                 offers.append(Offer(kinds[name], market, where, _TYPES[name] * share, space.quota))

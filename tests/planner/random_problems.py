@@ -211,11 +211,11 @@ def best_by_force(problem: Problem, most: int) -> tuple[float | None, int] | Non
 
 
 def _places(offers: Sequence[Offer]) -> Iterator[list[Offer]]:
-    """Yields the offers of each zone, with each choice of the reservations there."""
+    """Yields the offers of each zone, with each choice of the reservations there that end."""
     for zone in dict.fromkeys(offer.location.zone for offer in offers):
         own = [offer for offer in offers if offer.location.zone == zone]
-        lasting = [offer for offer in own if offer.market is not Market.RESERVED]
-        reserved = [offer for offer in own if offer.market is Market.RESERVED]
+        lasting = [offer for offer in own if offer.ends_in_s is None]
+        reserved = [offer for offer in own if offer.ends_in_s is not None]
         for count in range(len(reserved) + 1):
             for chosen in combinations(reserved, count):
                 yield sorted([*chosen, *lasting], key=lambda offer: offer.usd_per_hour)

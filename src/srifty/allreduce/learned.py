@@ -319,9 +319,8 @@ class LearnedModel:
         answer = self._blend.predict(SampleTable.ask(sheet.curve, place, n, v, asked_bytes))
         log_time = answer.log_time.reshape(-1, sizes)
         log_sd = answer.log_sd.reshape(-1, sizes)
-        log_time = self._kept_to_physics(
-            kind, *np.array(worlds, dtype=np.int64).T, sheet, size_factor, log_time
-        )
+        ranks, machines = np.array(worlds, dtype=np.int64).T
+        log_time = self._kept_to_physics(kind, ranks, machines, sheet, size_factor, log_time)
         low, high = span = self._span(sheet, size_factor)
         if sheet.curve.instance_type != kind.name:
             log_sd = np.full_like(log_sd, _FAMILY_FRACTION)
@@ -348,12 +347,13 @@ class LearnedModel:
         low, high = self._span(sheet, size_factor)
         rated = gbit_to_bytes_per_s(kind.rated_gbit_per_s)
         between = bool(vms.max(initial=1) > 1)
-        bus_factor = 2 * (world_size - 1) / world_size
+        hops = 2 * (world_size - 1).astype(np.float64)
+        bus_factor = hops / world_size
         log_time = _extended(
             log_time,
             grid,
             (low, high),
-            least_s=_LATENCY_PER_HOP_S * 2 * (world_size - 1),
+            least_s=_LATENCY_PER_HOP_S * hops,
             bus_bytes_per_s=BETWEEN_EFFICIENCY * rated if between else np.inf,
             bus_factor=bus_factor,
         )

@@ -108,8 +108,8 @@ def plan(
     warnings = [*search.warnings]
     if not ranked.size and found.gap:
         warnings.append(
-            f"The search ended after {format_duration(time_limit_s)}, before it was certain that no "
-            "plan meets the limits: --time-limit gives it longer."
+            f"The search ended after {format_duration(time_limit_s)}, before it was certain that "
+            "no plan meets the limits: --time-limit gives it longer."
         )
     warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
     chosen = nearest = None

@@ -86,7 +86,7 @@ class _Waiting:
         self.given_up = min(self.given_up, float(nodes.bound.min()))
 
     def pop(self, most: int, best: float, below: float = math.inf) -> Nodes | None:
-        """Returns the nodes of the smallest bounds, at most so many, below a bound; None if none."""
+        """Returns at most so many nodes, those of the smallest bounds; None if none is below."""
         hot = self.hot
         hot_bound = float(hot.bound.min()) if hot is not None and len(hot) else math.inf
         if self.cold_bound <= hot_bound and self.cold:

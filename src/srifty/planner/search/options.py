@@ -47,7 +47,7 @@ class Options:
         optimizer_s: (T,) optimizer step.
         input_s: (T,) what a VM's loader takes for a sample.
         gpus: (T,) GPUs of a VM.
-        usd_per_hour: (T, W) price of the cheapest VMs with w workers; infinite where there are none.
+        usd_per_hour: (T, W) price of the cheapest VMs with w workers; infinite where none are.
         least_billed_s: seconds that are billed at least, of any offer.
         straggling: (T, W) how much longer the slowest of w equal workers takes than their mean.
     """

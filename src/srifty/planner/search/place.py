@@ -122,7 +122,7 @@ class Place:
         return Splits(workers, samples)
 
     def _children(self, parents: Nodes, best: float, *, whole: bool) -> Iterator[tuple[int, Nodes]]:
-        row, option, low, high = self._ranges(parents, best, whole=whole)
+        row, option, low, high = self._ranges(parents, whole=whole)
         count = np.maximum(high - low + 1, 0)
         ends = np.cumsum(count)
         start = 0
@@ -146,7 +146,7 @@ class Place:
             yield len(pair), self._bounded(children, best)
 
     def _ranges(
-        self, parents: Nodes, best: float, *, whole: bool
+        self, parents: Nodes, *, whole: bool
     ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """Returns (P,) pairs of a parent and an option, with the least and most workers of it."""
         options = self.options

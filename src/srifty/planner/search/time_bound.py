@@ -100,7 +100,7 @@ class TimeBound:
         ready_s = options.ready_s[anchor] * options.straggling[kind, first][:, None]
         exchange_s = np.zeros_like(ready_s)
         world_size = nodes.world_size + others
-        vms = nodes.vms + -(-others // options.gpus.max())
+        vms = nodes.vms + -(-others // int(options.gpus.max()))
         n = np.searchsorted(self.world_sizes, world_size, side="right") - 1
         v = np.searchsorted(self.vms, vms, side="right") - 1
         for column in range(int(nodes.depth.max(initial=0))):
