@@ -5,8 +5,8 @@
 from the repository's root, on one core. Problems have up to 4 instance types, random latency
 curves, prices, quotas (some shared), zones, reservations, limits, sync modes, both objectives and
 both batch rules; a third of them a network whose times follow no rule, so that its exchange has no
-bound. The enumeration (`tests/planner/random_problems.py`) shares no code with the planner. Small spaces are
-searched here, too, though a plan would enumerate them.
+bound. The enumeration (`tests/planner/random_problems.py`) shares no code with the planner. Small
+spaces are searched here, too, though a plan would enumerate them.
 """
 
 from __future__ import annotations

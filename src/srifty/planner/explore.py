@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -37,12 +37,17 @@ class Clock:
         limit_s: seconds that it may take.
         exhaustive_rows: spaces of no more configurations are looked at as a whole, however long
             that takes.
-        began_s: when it began, by `time.perf_counter`.
+        now: tells the time in seconds.
+        began_s: when it began.
     """
 
     limit_s: float
     exhaustive_rows: int = EXHAUSTIVE_ROWS
-    began_s: float = field(default_factory=time.perf_counter)
+    now: Callable[[], float] = time.perf_counter
+    began_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "began_s", self.now())
 
     @property
     def ends_at_s(self) -> float:
@@ -52,7 +57,7 @@ class Clock:
     @property
     def left_s(self) -> float:
         """Seconds until then."""
-        return self.ends_at_s - time.perf_counter()
+        return self.ends_at_s - self.now()
 
 
 def explore(
@@ -78,7 +83,7 @@ def explore(
         return forecast_splits(job, places, splits, predictor, rule, progress)
     bounds = predictor.bounds(job) if isinstance(predictor, BoundedPredictor) else None
     if bounds is not None:
-        expedition = _Expedition(job, places, predictor, rule, bounds, progress)
+        expedition = _Expedition(job, places, predictor, rule, bounds, progress, clock.now)
         found = expedition.run(clock)
         if found is not None:
             return found
@@ -108,6 +113,7 @@ class _Expedition:
     rule: SpaceRule
     bounds: IterationBounds
     progress: Progress | None
+    now: Callable[[], float]
     parts: list[Candidates] = field(default_factory=list[Candidates])
     seen: int = 0
 
@@ -123,9 +129,9 @@ class _Expedition:
             powers = self._trees(replace(self.rule, batch_rule=BatchRule.POWER_OF_TWO), known)
             if powers is not None:
                 share_s = _FIRST_SHARE * clock.limit_s
-                best = self._search(powers, time.perf_counter() + share_s).best
+                best = self._search(powers, self.now() + share_s).best
         outcome = self._search(trees, clock.ends_at_s, best)
-        spent_s = time.perf_counter() - clock.began_s
+        spent_s = self.now() - clock.began_s
         spare_s = min(max(spent_s, _LEAST_SHARE * clock.limit_s), _MOST_SHARE * clock.limit_s)
         questions = self._relaxed() if math.isinf(outcome.best) else (self._other_end(),)
         for job, sure in questions:
@@ -133,7 +139,7 @@ class _Expedition:
                 spare_s = min(spare_s, clock.left_s)
             if spare_s > 0:
                 others = [replace(tree, job=job, sure=sure) for tree in trees]
-                self._search(others, time.perf_counter() + spare_s)
+                self._search(others, self.now() + spare_s)
         if not self.parts:
             none = [
                 Splits(np.zeros((0, len(s)), np.int64), np.zeros((0, len(s)), np.int64))
@@ -187,7 +193,7 @@ class _Expedition:
                 self.progress(self.seen, self.seen)
             return _best(found, sure=tree.sure)
 
-        return search(trees, look, ends_at=ends_at_s, best=best)
+        return search(trees, look, ends_at=ends_at_s, best=best, clock=self.now)
 
 
 def _best(found: Candidates, *, sure: bool) -> float:

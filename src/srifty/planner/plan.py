@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,6 +65,7 @@ def plan(
     progress: Progress | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     exhaustive_rows: int = EXHAUSTIVE_ROWS,
+    now: Callable[[], float] = time.perf_counter,
 ) -> PlanResult:
     """Returns the best plan for a job, or why there is none.
 
@@ -84,8 +85,9 @@ def plan(
         time_limit_s: seconds after which a search ends with what it has found; what explains its
             answer comes on top.
         exhaustive_rows: spaces of no more configurations are looked at as a whole.
+        now: tells the time in seconds.
     """
-    clock = Clock(time_limit_s, exhaustive_rows)
+    clock = Clock(time_limit_s, exhaustive_rows, now)
     if prefer:
         offers = [offer for offer in offers if offer.instance_type.name in prefer]
     places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
@@ -162,7 +164,7 @@ def plan(
         considered_remainder=int(found.has_remainder.sum()),
         proved_optimal=chosen is not None and found.gap == 0,
         gap=found.gap if chosen is not None else None,
-        seconds=time.perf_counter() - clock.began_s,
+        seconds=now() - clock.began_s,
     )
 
 
