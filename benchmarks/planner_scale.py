@@ -5,8 +5,8 @@
 from the repository's root, on one core. Spaces are made of real VM shapes and built-in samples
 (ResNet-50, 1,000 iterations), without and with a limit that binds; each is searched under the time
 that is wanted for it. Beside it stands how long looking at every power-of-two configuration takes,
-where that is feasible. Times, limits included, are CPU seconds of the whole answer; the plot shows them against the
-number of types and against the quota.
+where that is feasible. Times, limits included, are CPU seconds of the whole answer; the plot shows
+them against the number of types and against the quota.
 """
 
 from __future__ import annotations

@@ -70,7 +70,6 @@ def plan_command(
     time_limit: Annotated[
         float,
         typer.Option(
-            min=0.01,
             help="Seconds after which the search of a large space ends with the best plan so far "
             "and a proof of how far from the best there is it can be.",
         ),
@@ -87,6 +86,8 @@ def plan_command(
     Exits with 3 where no plan meets the limits.
     """
     del method, predictor  # one of each so far; the options are the contract's
+    if not time_limit > 0:  # NaN is no limit either
+        raise InputError("must be a positive number of seconds", "--time-limit")
     bench = open_job(job_path, changes or ())
     job = bench.job
     if confidence is not None:

@@ -249,7 +249,10 @@ def _enumerate(
     pruned = enumerate_splits(
         supplies, global_batch, replace(rule, from_knee=True), most_rows=most_rows
     )
-    return pruned if len(pruned) else splits
+    if not len(pruned):
+        return splits
+    words = "micro-batches below the useful one are left out"
+    return replace(pruned, thinning="; ".join(filter(None, (words, pruned.thinning))))
 
 
 def _micro_batches_fit(configs: ConfigTable, supplies: Sequence[TypeSupply]) -> BoolArray:

@@ -67,6 +67,8 @@ def explore(
     rule: SpaceRule,
     clock: Clock,
     progress: Progress | None = None,
+    *,
+    best_only: bool = False,
 ) -> Candidates:
     """Returns configurations among which the best one is, as far as can be told in the given time.
 
@@ -77,6 +79,8 @@ def explore(
         rule: which splits the space holds.
         clock: when to stop.
         progress: called with (done, all) configurations now and then.
+        best_only: whether nothing is looked for beside the best one: neither the other end of the
+            front nor limits that would do.
     """
     splits = _every(job, places, rule, clock.exhaustive_rows)
     if splits is not None:
@@ -84,10 +88,11 @@ def explore(
     bounds = predictor.bounds(job) if isinstance(predictor, BoundedPredictor) else None
     if bounds is not None:
         expedition = _Expedition(job, places, predictor, rule, bounds, progress, clock.now)
-        found = expedition.run(clock)
+        found = expedition.run(clock, best_only=best_only)
         if found is not None:
             return found
-    return replace(evaluate(job, places, predictor, rule, progress), method=THINNED)
+    found = evaluate(job, places, predictor, rule, progress)
+    return replace(found, method=THINNED) if found.narrowings else found
 
 
 def _every(job: Job, places: Places, rule: SpaceRule, most_rows: int) -> list[Splits] | None:
@@ -117,7 +122,7 @@ class _Expedition:
     parts: list[Candidates] = field(default_factory=list[Candidates])
     seen: int = 0
 
-    def run(self, clock: Clock) -> Candidates | None:
+    def run(self, clock: Clock, *, best_only: bool) -> Candidates | None:
         """Returns what was looked at; None where the space is too large to be searched."""
         known: dict[TableKey, FloatArray] = {}
         trees = self._trees(self.rule, known)
@@ -134,6 +139,8 @@ class _Expedition:
         spent_s = self.now() - clock.began_s
         spare_s = min(max(spent_s, _LEAST_SHARE * clock.limit_s), _MOST_SHARE * clock.limit_s)
         questions = self._relaxed() if math.isinf(outcome.best) else (self._other_end(),)
+        if best_only:
+            questions = ()
         for job, sure in questions:
             if math.isfinite(outcome.best):
                 spare_s = min(spare_s, clock.left_s)

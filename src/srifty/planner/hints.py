@@ -48,9 +48,8 @@ def wider_space_hints(
         if clock.left_s <= 0:
             break
         rule = SpaceRule(variant.batch_rule, accumulate=variant.accumulate)
-        found = explore(
-            variant, places, predictor, rule, replace(clock, limit_s=min(_HINT_S, clock.left_s))
-        )
+        short = replace(clock, limit_s=min(_HINT_S, clock.left_s))
+        found = explore(variant, places, predictor, rule, short, best_only=True)
         ranked = found.ranked(found.feasible)
         if ranked.size:
             hint = _hint(words, job.objective, chosen, found.plan(int(ranked[0])))

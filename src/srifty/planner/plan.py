@@ -11,7 +11,7 @@ import numpy as np
 from srifty.core.job import BatchRule, Job
 from srifty.core.offers import Offer
 from srifty.core.plan import Marginal, PlanResult, Reason, Verdict
-from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
+from srifty.planner.evaluate import BoolArray, Candidates, Progress
 from srifty.planner.explore import EXHAUSTIVE_ROWS, Clock, explore
 from srifty.planner.front import knee_of, marginals_of, pareto_front
 from srifty.planner.hints import wider_space_hints
@@ -36,8 +36,8 @@ from srifty.units import format_duration
 _HOPEFUL = 0.2
 # Seconds that a search of a large space may take.
 TIME_LIMIT_S = 5.0
-# Configurations that are looked at to find out which other quota would give a plan.
-_HINT_ROWS = 5_000
+# Seconds for finding out whether another quota would give a plan.
+_HINT_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ def plan(
         """Returns the configurations of other offers or another rule, to find what would help."""
         wider_places = _places(wider, batch_ranges, allow_cross_zone=allow_cross_zone)
         rule = SpaceRule(batch_rule, accumulate=job.accumulate)
-        return evaluate(job, wider_places, predictor, rule, most_rows=_HINT_ROWS)
+        short = replace(clock, limit_s=_HINT_S)
+        return explore(job, wider_places, predictor, rule, short, best_only=True)
 
     search = _search(job, places, predictor, clock, progress)
     found = search.candidates
