@@ -9,7 +9,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "resnet50.yaml"
 GLOBAL_BATCH = 1024
 KEYS = {
     "verdict", "plan", "ranking", "front", "method", "considered", "proved_optimal", "seconds",
-    "assumptions", "reasons",
+    "assumptions", "reasons", "gap",
 }  # fmt: skip
 PLAN_KEYS = {"config", "groups", "world_size", "iteration_s", "parts", "time_s", "cost_usd"}
 GROUP_KEYS = {
@@ -50,10 +50,18 @@ def test_json_has_what_the_contract_names():
     assert document.keys() >= KEYS
     assert document["verdict"] == "optimal"
     assert document["proved_optimal"] is True
+    assert document["gap"] == 0
     assert document["reasons"] == []
     for each in (document["plan"], *document["ranking"], *document["front"]):
         assert_plan(each, GLOBAL_BATCH)
     assert document["plan"] == document["ranking"][0]
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+def test_a_time_limit_that_is_none_is_refused(seconds):
+    outcome = srifty("plan", EXAMPLE, "--time-limit", seconds)
+    assert outcome.code == 2
+    assert "--time-limit" in outcome.err
 
 
 def test_quotas_hold():

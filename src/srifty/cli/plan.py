@@ -29,7 +29,7 @@ from srifty.core.job import BatchRule, Job, Objective
 from srifty.core.offers import Offer
 from srifty.core.plan import PlanResult
 from srifty.errors import InputError
-from srifty.planner import explain, plan
+from srifty.planner import TIME_LIMIT_S, explain, plan
 from srifty.simulator import Predictor
 from srifty.units import format_usd
 
@@ -80,6 +80,13 @@ def plan_command(
     predictor: Annotated[
         PredictorName, typer.Option(help="What forecasts iterations.")
     ] = PredictorName.SRIFTY,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            help="Seconds after which the search of a large space ends with the best plan so far "
+            "and a proof of how far from the best there is it can be.",
+        ),
+    ] = TIME_LIMIT_S,
     top: Annotated[int, typer.Option(min=1, help="How many plans to rank.")] = 5,
     explained: Annotated[
         bool,
@@ -100,6 +107,8 @@ def plan_command(
     Exits with 3 where no plan meets the limits.
     """
     del method, predictor  # one of each so far; the options are the contract's
+    if not time_limit > 0:  # NaN is no limit either
+        raise InputError("must be a positive number of seconds", "--time-limit")
     bench = open_job(job_path, changes or ())
     job = bench.job
     if confidence is not None:
@@ -130,6 +139,7 @@ def plan_command(
             prefer=bench.file.prefer,
             top=top,
             progress=progress,
+            time_limit_s=time_limit,
         )
 
     with SearchProgress("Looking at configurations") as progress:

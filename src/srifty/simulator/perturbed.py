@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from srifty.allreduce.base import AllreduceModel, Uncertainty
+from srifty.allreduce.base import AllreduceModel, FlooredAllreduce, Uncertainty
 from srifty.core.hardware import InstanceType
 from srifty.simulator.iteration import Simulator
 
@@ -53,6 +53,28 @@ class ScaledNetwork:
     ) -> Uncertainty:
         """See `AllreduceModel.uncertainty`: fractions stay what they are."""
         return self.model.uncertainty(instance_type, world_size, vms, size_bytes)
+
+    def least_time_s(
+        self,
+        instance_type: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        *,
+        most_per_vm: int,
+    ) -> FloatArray:
+        """See `FlooredAllreduce.least_time_s`; 0 where the model knows no floor."""
+        if not isinstance(self.model, FlooredAllreduce):
+            return np.zeros((len(world_size), len(size_bytes)))
+        return self.factor * self.model.least_time_s(
+            instance_type, world_size, vms, size_bytes, most_per_vm=most_per_vm
+        )
+
+    def least_spread(self, instance_type: InstanceType) -> float:
+        """See `FlooredAllreduce.least_spread`; 0 where the model knows no floor."""
+        if not isinstance(self.model, FlooredAllreduce):
+            return 0.0
+        return self.model.least_spread(instance_type)
 
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
         """See `AllreduceModel.assumptions`."""
