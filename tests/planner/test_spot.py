@@ -12,6 +12,7 @@ from srifty.simulator import ConfigTable, forecast_jobs
 
 from .brute_force import all_configs
 from .conftest import make_market
+from .random_problems import random_problem
 
 OVERHEADS = Overheads(launch_s=100.0, checkpoint_auto=True, checkpoint_s=3.0)
 
@@ -109,3 +110,30 @@ def test_a_job_without_checkpoints_is_warned_of():
     saving = plan(replace(job, overheads=OVERHEADS), offers, market.simulator, market.ranges)
     assert not any("No checkpoints" in sentence for sentence in saving.warnings)
     assert any("A lost VM stops the whole job" in sentence for sentence in saving.assumptions)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_a_search_finds_the_plan_that_all_configurations_hold_with_losses(part):
+    """Losses only make jobs longer and dearer, so that the search's bounds still hold."""
+    looked_at = 0
+    for seed in range(1000 * part, 1000 * part + 8):
+        problem = random_problem(seed)
+        rate = InterruptionRate((0.05, 0.5, 4.0)[seed % 3], 0.7)
+        offers = tuple(
+            replace(o, interruptions=rate) if o.market is Market.SPOT else o for o in problem.offers
+        )
+        job = replace(problem.job, overheads=OVERHEADS)
+        found = [
+            plan(job, offers, problem.simulator, problem.ranges, exhaustive_rows=rows)
+            for rows in (-1, 10**6)
+        ]
+        assert (found[0].plan is None) == (found[1].plan is None), seed
+        if found[1].plan is None or any(g.accumulation > 1 for g in found[1].plan.config.groups):
+            continue
+        by_time = job.objective is Objective.TIME
+        values = [
+            (r.plan.forecast.time_s if by_time else r.plan.forecast.cost_usd).mean for r in found
+        ]
+        assert values[0] == pytest.approx(values[1], rel=1e-6), seed
+        looked_at += 1
+    assert looked_at > 1
