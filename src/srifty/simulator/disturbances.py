@@ -155,7 +155,7 @@ class _Hazards:
         offers = configs.offers
         of_vm = np.array([_hazards(offer) for offer in offers]).reshape(-1, len(_NODES))
         prices = np.array([offer.usd_per_hour for offer in offers])
-        if not offers:
+        if not of_vm.any():
             none = np.zeros((len(_NODES), len(configs)))
             return cls(none, none, none)
         each = of_vm[configs.offer]
