@@ -37,7 +37,7 @@ _HOPEFUL = 0.2
 # Seconds that a search of a large space may take.
 TIME_LIMIT_S = 5.0
 # Seconds for finding out whether another quota would give a plan.
-_HINT_S = 0.3
+_HINT_S = 0.1
 
 
 @dataclass(frozen=True)
