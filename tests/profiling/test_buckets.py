@@ -235,7 +235,7 @@ def test_the_schedule_of_another_model_is_refused():
         bucket_plan(linears(2), even(["head.weight"]), DdpOptions())
 
 
-def test_sixty_layers_and_an_embedding_leave_in_few_buckets():
+def test_m07_sixty_layers_and_an_embedding_leave_in_few_buckets():
     # One MiB each and one embedding of 100 MiB, which is ready last.
     with torch.device("meta"):
         model = torch.nn.Sequential(torch.nn.Embedding(25, MIB), *linears(60, width=512))

@@ -158,7 +158,7 @@ def test_profiling_twice_gives_the_same_gradients_in_the_same_order(name):
     assert first.notes == second.notes
 
 
-def test_unused_and_shared_parameters_are_told_and_not_waited_for():
+def test_p06_unused_and_shared_parameters_are_told_and_not_waited_for():
     case = models.unused()
     times = measure(case)
     assert times.unused == ("unused.weight", "spare.weight", "spare.bias")
@@ -172,7 +172,7 @@ def test_unused_and_shared_parameters_are_told_and_not_waited_for():
     assert "body.1.bias" not in names_of(times)
 
 
-def test_frozen_weights_count_for_nothing_and_need_no_search():
+def test_p06_frozen_weights_count_for_nothing_and_need_no_search():
     base = torch.nn.Sequential(torch.nn.Linear(2500, 2000), torch.nn.Linear(2000, 2500))
     base.requires_grad_(requires_grad=False)
     adapters = torch.nn.Sequential(
