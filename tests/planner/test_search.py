@@ -184,7 +184,8 @@ def test_nearest_limits_are_those_that_work():
     result = ask(150.0)
     assert result.plan is None
     (nearest,) = {r.nearest for r in result.reasons if r.kind is ReasonKind.DEADLINE}
-    assert ask(nearest).plan is not None
+    # Rows that are simulated together with others differ in their last digits.
+    assert ask(nearest * (1 + 1e-9)).plan is not None
     assert ask(nearest * (1 - 1e-6)).plan is None
 
 

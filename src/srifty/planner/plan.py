@@ -12,7 +12,7 @@ from srifty.core.job import BatchRule, Job
 from srifty.core.offers import Offer
 from srifty.core.plan import Marginal, PlanResult, Reason, Verdict
 from srifty.planner.evaluate import BoolArray, Candidates, Progress
-from srifty.planner.explore import EXHAUSTIVE_ROWS, Clock, explore
+from srifty.planner.explore import EXHAUSTIVE_ROWS, SEARCH, Clock, explore
 from srifty.planner.front import knee_of, marginals_of, pareto_front
 from srifty.planner.hints import wider_space_hints
 from srifty.planner.larger import larger_cluster_notes
@@ -37,7 +37,7 @@ _HOPEFUL = 0.2
 # Seconds that a search of a large space may take.
 TIME_LIMIT_S = 5.0
 # Seconds for finding out whether another quota would give a plan.
-_HINT_S = 0.3
+_HINT_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,8 @@ def _search(
     if not job.accumulate and (not len(found) or not found.feasible.any()):
         passes = replace(rule, accumulate=True)
         wider = explore(job, places, predictor, passes, clock, progress)
+        if wider.method == SEARCH:  # a search sees few of those that the first look saw
+            wider = Candidates.concatenate(job, [found, wider], method=wider.method, gap=wider.gap)
         if len(wider) > len(found):
             if wider.feasible.any():
                 warnings.append(

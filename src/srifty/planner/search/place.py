@@ -17,7 +17,7 @@ from srifty.planner.search.supply_bound import SupplyBound
 from srifty.planner.search.time_bound import TableKey, TimeBound
 from srifty.planner.space import SpaceRule, Splits
 from srifty.planner.supply import TypeSupply
-from srifty.simulator.bounds import IterationBounds
+from srifty.simulator.bounds import SLACK, IterationBounds
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -82,8 +82,23 @@ class Place:
         )
 
     def root(self) -> Nodes:
-        """Returns the node from which all configurations descend."""
-        return Nodes.root(self.job.global_batch, min(self.options.types, _MOST_DEPTH))
+        """Returns the node from which all configurations descend.
+
+        Its bound matters where time is over before its children are made. Iterations last as long
+        as each worker needs, so a sample costs no less than it does where it is cheapest; and the
+        slowest worker is no faster than the last option at which all workers together suffice.
+        """
+        options, job = self.options, self.job
+        root = Nodes.root(job.global_batch, min(options.types, _MOST_DEPTH))
+        if job.objective is Objective.COST:
+            per_worker = (options.usd_per_hour[:, 1] / options.gpus)[options.kind]
+            usd = float((per_worker * options.compute_s / options.batch).min(initial=np.inf))
+            bound = job.iterations * job.global_batch * usd * SLACK / _S_PER_HOUR
+        else:
+            enough = self.supply_bound.workers.samples.sum(axis=1)[:-1] >= job.global_batch
+            least_s = float(options.compute_s[enough].min(initial=np.inf))
+            bound = job.overheads.launch_s + job.iterations * least_s * SLACK
+        return replace(root, bound=np.array([bound if np.isfinite(bound) else 0.0]))
 
     def whole(self, parents: Nodes, best: float) -> Iterator[tuple[int, Nodes]]:
         """Yields the whole configurations that one more group makes of nodes, block by block.
