@@ -13,9 +13,10 @@ from srifty.allreduce.learned import LearnedModel
 from srifty.allreduce.loading import blend_of, builtin_source
 from srifty.catalog import builtin_instance_types, resolve
 from srifty.compute.latency import LatencyModel
+from srifty.core.interruptions import NEVER
 from srifty.core.job import Job, Limits, Objective, Overheads
 from srifty.core.offers import Market, Offer
-from srifty.core.supply import QuotaEntry, SupplyRequest
+from srifty.core.supply import InterruptionEntry, QuotaEntry, SupplyRequest
 from srifty.files import builtin_profiles
 from srifty.planner import BatchRange
 from srifty.simulator import Simulator
@@ -84,6 +85,8 @@ def prepare(case: PaperCase) -> Prepared:
         region="us-east-1",
         markets=(Market.SPOT,),
         quota=tuple(QuotaEntry(name, None, vms) for name, vms in case.quota.items()),
+        # The paper's times and bills count no lost VM.
+        interruptions=tuple(InterruptionEntry(name, NEVER) for name in case.quota),
     )
     offers = resolve(request).offers
     gpus = {offer.instance_type.gpu for offer in offers}

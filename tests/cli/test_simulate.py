@@ -9,11 +9,13 @@ FOUR = "4g4dn.xlarge (spot)@16"
 
 
 def test_json(tmp_path):
-    outcome = srifty("simulate", write_job(tmp_path), "--config", FOUR, "--json")
+    steady = ("--set", "offers.interruptions={g4dn.xlarge: 0/h}")
+    outcome = srifty("simulate", write_job(tmp_path), *steady, "--config", FOUR, "--json")
     assert outcome.code == 0
     assert outcome.err == ""
     document = json.loads(outcome.out)
     assert document["config"] == FOUR
+    assert document["interruptions"] is None
     assert document["world_size"] == 4
     assert document["groups"][0]["local_batch"] == [16]
     parts = document["parts"]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from srifty.catalog import mixed_host_warnings
+from srifty.catalog import interruption_notes, mixed_host_warnings
 from srifty.cli._json import config_document, dump, forecast_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._show import console_for_results, promise, show_forecast, show_groups
@@ -56,6 +56,7 @@ def simulate(
             raise InputError(f"cannot be written: {error.strerror or error}", str(trace)) from None
     used = [group.offer for group in chosen.groups]
     assumptions = bench.simulator.assumptions(bench.job, used) + bench.notes
+    assumptions += interruption_notes(used)
     warnings = (
         mixed_host_warnings(used)
         + bench.catalog.left_out
