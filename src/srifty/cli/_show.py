@@ -132,11 +132,11 @@ def promise(job: Job, config: ClusterConfig, forecast: JobForecast) -> str:
         limits.append(f"the reservation's end (in {format_duration(min(ends))})")
     if not limits:
         return f"{line} (90 %: {format_duration(time_s.p90)}, {format_usd(cost.p90)} in total)."
-    odds = _odds(forecast.success_probability)
+    odds = odds(forecast.success_probability)
     return f"{line}, with {odds} within {' and '.join(limits)}."
 
 
-def _odds(probability: float) -> str:
+def odds(probability: float) -> str:
     """Returns a probability in whole percent; a forecast is never quite certain."""
     if probability > 0.995:
         return ">99%"
@@ -235,7 +235,7 @@ def _plan_table(plans: Sequence[Plan], marks: dict[int, str]) -> Table:
             format_duration(forecast.time_s.mean),
             format_duration(forecast.time_s.p90),
             format_usd(forecast.cost_usd.mean),
-            _odds(forecast.success_probability),
+            odds(forecast.success_probability),
             Text(labels[index]),
         )
     return table

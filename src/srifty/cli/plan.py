@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,32 +11,27 @@ import typer
 
 from srifty.catalog import mixed_host_warnings, network_notes, price_notes, spot_cost_range_usd
 from srifty.cli._json import dump, plan_result_document
-from srifty.cli._options import AsJson, Changes, JobPath
+from srifty.cli._options import (
+    AsJson,
+    Batches,
+    Changes,
+    Confidence,
+    JobPath,
+    Minimize,
+    adjusted,
+)
+from srifty.cli._predictors import ChosenPredictor, PredictorName, predictor_of
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results, show_result
 from srifty.cli._workbench import Workbench, open_job
-from srifty.core.job import BatchRule, Objective
 from srifty.core.plan import PlanResult
 from srifty.errors import InputError
-from srifty.planner import plan
+from srifty.planner import Method, plan
 from srifty.units import format_usd
 
 EXIT_NO_PLAN = 3
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
-
-
-class Method(StrEnum):
-    """How the search is done."""
-
-    AUTO = "auto"
-    EXHAUSTIVE = "exhaustive"
-
-
-class PredictorName(StrEnum):
-    """What forecasts iterations."""
-
-    SRIFTY = "srifty"
 
 
 @app.command(
@@ -46,16 +40,9 @@ class PredictorName(StrEnum):
 def plan_command(
     job_path: JobPath,
     changes: Changes = None,
-    minimize: Annotated[
-        Objective | None, typer.Option(help="What to minimise; replaces the job file's.")
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(help="Chance that deadline and budget both hold; 0.5 judges by the mean."),
-    ] = None,
-    batches: Annotated[
-        BatchRule | None, typer.Option(help="Which local batches a plan may use.")
-    ] = None,
+    minimize: Minimize = None,
+    confidence: Confidence = None,
+    batches: Batches = None,
     accumulate: Annotated[
         bool | None,
         typer.Option(
@@ -63,10 +50,14 @@ def plan_command(
             help="Let plans with several passes per iteration compete; else only as a last resort.",
         ),
     ] = None,
-    method: Annotated[Method, typer.Option(help="How to search.")] = Method.AUTO,
-    predictor: Annotated[
-        PredictorName, typer.Option(help="What forecasts iterations.")
-    ] = PredictorName.SRIFTY,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="How to search: auto; exhaustive, which refuses spaces that are too large; "
+            "anchored, the scheme of Luo et al. 2022, for comparison."
+        ),
+    ] = Method.AUTO,
+    predictor: ChosenPredictor = PredictorName.SRIFTY,
     top: Annotated[int, typer.Option(min=1, help="How many plans to rank.")] = 5,
     output: Annotated[
         Path | None,
@@ -78,29 +69,20 @@ def plan_command(
 
     Exits with 3 where no plan meets the limits.
     """
-    del method, predictor  # one of each so far; the options are the contract's
     bench = open_job(job_path, changes or ())
-    job = bench.job
-    if confidence is not None:
-        try:
-            job = replace(job, limits=replace(job.limits, confidence=confidence))
-        except InputError as error:
-            raise InputError(error.problems, "--confidence") from None
-    job = replace(
-        job,
-        objective=minimize or job.objective,
-        batch_rule=batches or job.batch_rule,
-        accumulate=job.accumulate if accumulate is None else accumulate,
-    )
+    job = adjusted(bench.job, minimize, confidence, batches)
+    job = replace(job, accumulate=job.accumulate if accumulate is None else accumulate)
+    chosen = predictor_of(bench, predictor)
     with SearchProgress("Looking at configurations") as progress:
         result = plan(
             job,
             bench.catalog.offers,
-            bench.simulator,
+            chosen,
             bench.batch_ranges,
             allow_cross_zone=bench.file.allow_cross_zone,
             prefer=bench.file.prefer,
             top=top,
+            method=method,
             progress=progress,
         )
     result = _with_catalog_notes(bench, result)

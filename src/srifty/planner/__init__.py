@@ -1,6 +1,18 @@
 """A job + offers + a predictor → the best plan, its runners-up, the front, or why there is none."""
 
+from srifty.planner.method import Method
+from srifty.planner.one_type import one_type_configs
 from srifty.planner.plan import plan
 from srifty.planner.supply import BatchRange, TypeSupply, places_of, supplies_of
+from srifty.planner.worker_times import worker_speed
 
-__all__ = ["BatchRange", "TypeSupply", "places_of", "plan", "supplies_of"]
+__all__ = [
+    "BatchRange",
+    "Method",
+    "TypeSupply",
+    "one_type_configs",
+    "places_of",
+    "plan",
+    "supplies_of",
+    "worker_speed",
+]

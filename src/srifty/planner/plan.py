@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from srifty.core.job import BatchRule, Job
 from srifty.core.offers import Offer
 from srifty.core.plan import Marginal, PlanResult, Reason, Verdict
+from srifty.planner.anchored import anchored
 from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
 from srifty.planner.front import knee_of, marginals_of, pareto_front
 from srifty.planner.hints import wider_space_hints
 from srifty.planner.larger import larger_cluster_notes
+from srifty.planner.method import Method
 from srifty.planner.notes import bill_assumptions, plan_warnings
 from srifty.planner.reasons import (
     forecast_reasons,
@@ -34,6 +37,14 @@ from srifty.simulator.predictor import Predictor
 _HOPEFUL = 0.2
 # Configurations that are looked at to find out which other quota would give a plan.
 _HINT_ROWS = 5_000
+
+_Places = Sequence[Sequence[TypeSupply]]
+_Look = Callable[[Job, _Places, Predictor, SpaceRule, Progress | None], Candidates]
+_LOOKS: Mapping[Method, _Look] = {
+    Method.AUTO: evaluate,
+    Method.EXHAUSTIVE: partial(evaluate, whole=True),
+    Method.ANCHORED: anchored,
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,7 @@ def plan(
     allow_cross_zone: bool = False,
     prefer: Sequence[str] = (),
     top: int = 5,
+    method: Method = Method.AUTO,
     progress: Progress | None = None,
 ) -> PlanResult:
     """Returns the best plan for a job, or why there is none.
@@ -74,7 +86,11 @@ def plan(
         prefer: names of instance types: the first that meets the limits by itself wins, then the
             first two together, and so on; other types are not used.
         top: how many plans the ranking holds.
+        method: how to search.
         progress: called with (done, all) configurations now and then.
+
+    Raises:
+        InputError: the space is too large for an exhaustive search.
     """
     began = time.perf_counter()
     if prefer:
@@ -87,7 +103,7 @@ def plan(
         rule = SpaceRule(batch_rule, accumulate=job.accumulate)
         return evaluate(job, wider_places, predictor, rule, most_rows=_HINT_ROWS)
 
-    search = _search(job, places, predictor, progress)
+    search = _search(job, places, predictor, _LOOKS[method], progress)
     found = search.candidates
     ranked = found.ranked(_preferred(found, found.feasible, prefer))
     front = np.flatnonzero(found.available)
@@ -124,6 +140,11 @@ def plan(
             *no_configuration_reasons(job, places, missing),
             *out_of_quota_reasons(offers),
         )
+    if chosen is None and method is Method.ANCHORED:
+        warnings.append(
+            f"The anchored scheme proposed {len(found):,} configurations; others may do better: "
+            "leave out --method to look for them."
+        )
     best = chosen or nearest
     shown = [offer for place in places for supply in place for offer in supply.offers]
     if best is not None:
@@ -143,7 +164,7 @@ def plan(
         reasons=reasons,
         warnings=tuple(warnings),
         assumptions=narrowings + predictor.assumptions(job, shown) + bill_assumptions(job, shown),
-        method="exhaustive",
+        method=str(Method.ANCHORED if method is Method.ANCHORED else Method.EXHAUSTIVE),
         considered=int((~found.has_remainder).sum()),
         considered_remainder=int(found.has_remainder.sum()),
         proved_optimal=chosen is not None and not found.narrowings,
@@ -181,17 +202,18 @@ def _preferred(found: Candidates, among: BoolArray, prefer: Sequence[str]) -> Bo
 
 def _search(
     job: Job,
-    places: Sequence[Sequence[TypeSupply]],
+    places: _Places,
     predictor: Predictor,
+    look: _Look,
     progress: Progress | None = None,
 ) -> _Search:
     """Looks at ever wider spaces until one holds a plan that meets the limits."""
     warnings: list[str] = []
     rule = SpaceRule(job.batch_rule, accumulate=job.accumulate)
-    found = evaluate(job, places, predictor, rule, progress)
+    found = look(job, places, predictor, rule, progress)
     if not job.accumulate and (not len(found) or not found.feasible.any()):
         passes = replace(rule, accumulate=True)
-        wider = evaluate(job, places, predictor, passes, progress)
+        wider = look(job, places, predictor, passes, progress)
         if len(wider) > len(found):
             if wider.feasible.any():
                 warnings.append(
@@ -200,7 +222,7 @@ def _search(
                 )
             found = wider
     if not len(found) and job.batch_rule is BatchRule.POWER_OF_TWO:
-        lifted = _search(replace(job, batch_rule=BatchRule.ANY), places, predictor, progress)
+        lifted = _search(replace(job, batch_rule=BatchRule.ANY), places, predictor, look, progress)
         if len(lifted.candidates):
             warnings.append(
                 f"No power-of-two local batches sum to {job.global_batch:,} here; local batches of "
