@@ -4,8 +4,8 @@
 * FGF, magic batch, fastest GPU first: every GPU takes 64 samples; where the GPUs are too few for
   that, all are packed with as many as fit.
 
-The last VM's GPUs share what is left of the global batch. Where all GPUs together do not hold the global
-batch in one pass, all take as many passes as are needed.
+The last VM's GPUs share what is left of the global batch. Where all GPUs together do not hold the
+global batch in one pass, all take as many passes as are needed.
 """
 
 from __future__ import annotations

@@ -132,8 +132,8 @@ def promise(job: Job, config: ClusterConfig, forecast: JobForecast) -> str:
         limits.append(f"the reservation's end (in {format_duration(min(ends))})")
     if not limits:
         return f"{line} (90 %: {format_duration(time_s.p90)}, {format_usd(cost.p90)} in total)."
-    odds = odds(forecast.success_probability)
-    return f"{line}, with {odds} within {' and '.join(limits)}."
+    chance = odds(forecast.success_probability)
+    return f"{line}, with {chance} within {' and '.join(limits)}."
 
 
 def odds(probability: float) -> str:

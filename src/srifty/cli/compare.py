@@ -67,7 +67,9 @@ def compare(
     with SearchProgress("Comparing methods") as progress:
         choices = rivals.line_up(progress)
     if as_json:
-        typer.echo(dump(_document(job, choices)))
+        offers = [group.offer for c in choices if c.config is not None for group in c.config.groups]
+        assumptions = [*bench.simulator.assumptions(job, offers or bench.catalog.offers)]
+        typer.echo(dump(_document(job, choices) | {"assumptions": assumptions + [*bench.notes]}))
     else:
         _show(job, choices)
     if choices[0].config is None:
@@ -146,6 +148,10 @@ def _show(job: Job, choices: Sequence[Choice]) -> None:
     console.print()
     for choice in choices:
         console.print(Text(f"  - {choice.method}: {choice.about}", style="dim"))
+    rests = (
+        "What our simulator takes for granted stands below each srifty plan, and in --json here."
+    )
+    console.print(Text(rests, style="dim"))
 
 
 def _limits(job: Job) -> str:
