@@ -113,7 +113,7 @@ class Rivals:
             self._anchored,
             self._apm,
             self._paleo,
-            self._oracle_bo,
+            self.oracle_bo,
             self._cheapest_first,
             self._fastest_first,
             self._one_type,
@@ -126,6 +126,22 @@ class Rivals:
             if progress is not None:
                 progress(done + 1, len(methods))
         return tuple(choices)
+
+    def oracle_bo(self) -> Choice:
+        """Returns Oracle BO's choice, from its seed's first probes."""
+        choice = Choice("oracle-bo", "Bayesian optimisation per type, probes a third")
+        configs = one_type_configs(self.job, self.places)
+        truth = self.simulator
+        found = oracle_bo(
+            self.job, configs, lambda some: truth.predict(self.job, some).mean_s, seed=self.seed
+        )
+        if found.row is None:
+            return replace(choice, reason=_NO_FEASIBLE)
+        config = configs.config(found.row)
+        table = ConfigTable.from_configs([config])
+        probed = exact_forecasts(np.array([found.iteration_s]))
+        own = forecast_jobs(self.job, table, probed).forecast(0, probed.row(0))
+        return self._judged(choice, config, own)
 
     def _srifty(self) -> Choice:
         return self._planned(Choice("srifty", "our plan"), self.simulator)
@@ -145,21 +161,6 @@ class Rivals:
         except InputError as error:
             return replace(choice, reason="; ".join(p.message for p in error.problems))
         return self._planned(choice, paleo)
-
-    def _oracle_bo(self) -> Choice:
-        choice = Choice("oracle-bo", "Bayesian optimisation per type, probes a third")
-        configs = one_type_configs(self.job, self.places)
-        truth = self.simulator
-        found = oracle_bo(
-            self.job, configs, lambda some: truth.predict(self.job, some).mean_s, seed=self.seed
-        )
-        if found.row is None:
-            return replace(choice, reason=_NO_FEASIBLE)
-        config = configs.config(found.row)
-        table = ConfigTable.from_configs([config])
-        probed = exact_forecasts(np.array([found.iteration_s]))
-        own = forecast_jobs(self.job, table, probed).forecast(0, probed.row(0))
-        return self._judged(choice, config, own)
 
     def _cheapest_first(self) -> Choice:
         choice = Choice("cgf", "full batch, cheapest GPU first")

@@ -69,7 +69,7 @@ def compare(
     if as_json:
         offers = [group.offer for c in choices if c.config is not None for group in c.config.groups]
         assumptions = [*bench.simulator.assumptions(job, offers or bench.catalog.offers)]
-        typer.echo(dump(_document(job, choices) | {"assumptions": assumptions + [*bench.notes]}))
+        typer.echo(dump(_document(job, choices) | {"assumptions": [*assumptions, *bench.notes]}))
     else:
         _show(job, choices)
     if choices[0].config is None:
