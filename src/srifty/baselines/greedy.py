@@ -102,10 +102,13 @@ def _deal(
             groups.append(VmGroup(offer, whole, gpus * local, gpus, passes))
             left -= whole * gpus * local
         if left and whole < count:  # the last VM
-            used = min(gpus, left // (supply.batches.least * passes))
+            used = min(gpus, left // supply.batches.least)
             if not used:
                 return None
-            groups.append(VmGroup(offer, 1, left, used, passes))
+            own_passes = -(-left // (used * batch_of[offer.instance_type.gpu]))
+            if left // used // own_passes < supply.batches.least:
+                return None
+            groups.append(VmGroup(offer, 1, left, used, own_passes))
             left = 0
         if not left:
             break

@@ -195,6 +195,8 @@ class _Program:
             integrality=np.ones(columns),
             bounds=solver.Bounds(0, most),
             constraints=solver.LinearConstraint(np.stack(rows), low, high),
+            # With it, HiGHS prints a line of its own to standard output now and then.
+            options={"presolve": False},
         )
         if found.x is None:
             return None
