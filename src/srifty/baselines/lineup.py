@@ -23,9 +23,9 @@ from srifty.planner import (
     BatchRange,
     Method,
     TypeSupply,
+    choose,
     one_type_configs,
     places_of,
-    plan,
     supplies_of,
     worker_speed,
 )
@@ -193,7 +193,7 @@ class Rivals:
     def _planned(
         self, choice: Choice, predictor: Predictor, method: Method = Method.AUTO
     ) -> Choice:
-        result = plan(
+        chosen = choose(
             self.job,
             self.offers,
             predictor,
@@ -202,9 +202,9 @@ class Rivals:
             prefer=self.prefer,
             method=method,
         )
-        if result.plan is None:
+        if chosen is None:
             return replace(choice, reason=_NO_FEASIBLE)
-        return self._judged(choice, result.plan.config, result.plan.forecast)
+        return self._judged(choice, chosen.config, chosen.forecast)
 
     def _cheapest_place(
         self, choice: Choice, rule: Callable[[Sequence[TypeSupply]], ClusterConfig | None]

@@ -2,7 +2,7 @@
 
 from srifty.planner.method import Method
 from srifty.planner.one_type import one_type_configs
-from srifty.planner.plan import plan
+from srifty.planner.plan import choose, plan
 from srifty.planner.supply import BatchRange, TypeSupply, places_of, supplies_of
 from srifty.planner.worker_times import worker_speed
 
@@ -10,6 +10,7 @@ __all__ = [
     "BatchRange",
     "Method",
     "TypeSupply",
+    "choose",
     "one_type_configs",
     "places_of",
     "plan",

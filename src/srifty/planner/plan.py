@@ -11,7 +11,7 @@ import numpy as np
 
 from srifty.core.job import BatchRule, Job
 from srifty.core.offers import Offer
-from srifty.core.plan import Marginal, PlanResult, Reason, Verdict
+from srifty.core.plan import Marginal, Plan, PlanResult, Reason, Verdict
 from srifty.planner.anchored import anchored
 from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
 from srifty.planner.front import knee_of, marginals_of, pareto_front
@@ -170,6 +170,25 @@ def plan(
         proved_optimal=chosen is not None and not found.narrowings,
         seconds=time.perf_counter() - began,
     )
+
+
+def choose(
+    job: Job,
+    offers: Sequence[Offer],
+    predictor: Predictor,
+    batch_ranges: Mapping[str, BatchRange],
+    *,
+    allow_cross_zone: bool = False,
+    prefer: Sequence[str] = (),
+    method: Method = Method.AUTO,
+) -> Plan | None:
+    """Returns the plan that `plan` chooses, without anything that explains it; None for no plan."""
+    if prefer:
+        offers = [offer for offer in offers if offer.instance_type.name in prefer]
+    places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
+    found = _search(job, places, predictor, _LOOKS[method]).candidates
+    ranked = found.ranked(_preferred(found, found.feasible, prefer))
+    return found.plan(int(ranked[0])) if ranked.size else None
 
 
 def _verdict(found: Candidates, *, feasible: bool) -> Verdict:
