@@ -31,7 +31,8 @@ from srifty.planner import (
 )
 from srifty.simulator import ConfigTable, JobTable, Predictor, Simulator, forecast_jobs
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[float, int], None]
+_Within = Callable[[int, int], None]
 
 _NO_DEAL = "its rule does not deal the global batch exactly on these VMs"
 _NO_FEASIBLE = "it finds no configuration within the limits"
@@ -106,25 +107,29 @@ class Rivals:
         """Returns what every method chooses, ours first.
 
         Args:
-            progress: called with (done, all) methods.
+            progress: called with (done, all) methods, parts of a method included.
         """
-        methods = (
+        methods: tuple[Callable[[_Within], Choice], ...] = (
             self._srifty,
             self._anchored,
             self._apm,
             self._paleo,
-            self.oracle_bo,
-            self._cheapest_first,
-            self._fastest_first,
-            self._one_type,
+            lambda _: self.oracle_bo(),
+            lambda _: self._cheapest_first(),
+            lambda _: self._fastest_first(),
+            lambda _: self._one_type(),
         )
         choices: list[Choice] = []
-        for done, method in enumerate(methods):
+        for index, method in enumerate(methods):
             began = time.perf_counter()
-            choice = method()
+
+            def within(done: int, total: int, index: int = index) -> None:
+                if progress is not None:
+                    progress(index + done / max(total, 1), len(methods))
+
+            choice = method(within)
             choices.append(replace(choice, seconds=time.perf_counter() - began))
-            if progress is not None:
-                progress(done + 1, len(methods))
+            within(1, 1)
         return tuple(choices)
 
     def oracle_bo(self) -> Choice:
@@ -143,24 +148,25 @@ class Rivals:
         own = forecast_jobs(self.job, table, probed).forecast(0, probed.row(0))
         return self._judged(choice, config, own)
 
-    def _srifty(self) -> Choice:
-        return self._planned(Choice("srifty", "our plan"), self.simulator)
+    def _srifty(self, within: _Within) -> Choice:
+        return self._planned(Choice("srifty", "our plan"), self.simulator, within)
 
-    def _anchored(self) -> Choice:
+    def _anchored(self, within: _Within) -> Choice:
         choice = Choice("anchored", "integer program per anchor, our simulator")
-        return self._planned(choice, self.simulator, Method.ANCHORED)
+        return self._planned(choice, self.simulator, within, Method.ANCHORED)
 
-    def _apm(self) -> Choice:
+    def _apm(self, within: _Within) -> Choice:
         choice = Choice("apm", "our search, APM's forecast")
-        return self._planned(choice, apm_of(self.job, self.offers, self.simulator.allreduce))
+        apm = apm_of(self.job, self.offers, self.simulator.allreduce)
+        return self._planned(choice, apm, within)
 
-    def _paleo(self) -> Choice:
+    def _paleo(self, within: _Within) -> Choice:
         choice = Choice("paleo", "our search, Paleo's forecast")
         try:
             paleo = paleo_of(self.job, self.gpus)
         except InputError as error:
             return replace(choice, reason="; ".join(p.message for p in error.problems))
-        return self._planned(choice, paleo)
+        return self._planned(choice, paleo, within)
 
     def _cheapest_first(self) -> Choice:
         choice = Choice("cgf", "full batch, cheapest GPU first")
@@ -191,7 +197,11 @@ class Rivals:
         return self._judged(choice, configs.config(int(cost.argmin())), own=None)
 
     def _planned(
-        self, choice: Choice, predictor: Predictor, method: Method = Method.AUTO
+        self,
+        choice: Choice,
+        predictor: Predictor,
+        within: _Within,
+        method: Method = Method.AUTO,
     ) -> Choice:
         chosen = choose(
             self.job,
@@ -201,6 +211,7 @@ class Rivals:
             allow_cross_zone=self.allow_cross_zone,
             prefer=self.prefer,
             method=method,
+            progress=within,
         )
         if chosen is None:
             return replace(choice, reason=_NO_FEASIBLE)

@@ -181,12 +181,13 @@ def choose(
     allow_cross_zone: bool = False,
     prefer: Sequence[str] = (),
     method: Method = Method.AUTO,
+    progress: Progress | None = None,
 ) -> Plan | None:
     """Returns the plan that `plan` chooses, without anything that explains it; None for no plan."""
     if prefer:
         offers = [offer for offer in offers if offer.instance_type.name in prefer]
     places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
-    found = _search(job, places, predictor, _LOOKS[method]).candidates
+    found = _search(job, places, predictor, _LOOKS[method], progress).candidates
     ranked = found.ranked(_preferred(found, found.feasible, prefer))
     return found.plan(int(ranked[0])) if ranked.size else None
 
