@@ -64,6 +64,18 @@ def test_the_latencies_are_those_of_the_device():
     assert not any("wall time" in note for note in found.notes)
 
 
+def test_ready_times_are_known_at_all_timed_sizes_and_some_between():
+    found = profiled(batch_sizes=(1, 4, 128), max_batch=128)
+    gradients = found.gradients
+    # The fake device's fractions depend on no batch: only the gap above 16 asks for others.
+    assert gradients.batches == (1, 4, 16, 48, 128)
+    for gradient in gradients.gradients:
+        for ready in gradient.ready_at.values():
+            assert ready == pytest.approx(gradient.ready, abs=0.02)
+    assert any("Gradients were timed at batch 1, 4, 16, 48, 128" in note for note in found.notes)
+    assert profiled(batch_sizes=(8,)).gradients.batches == ()
+
+
 def test_the_workload_is_as_before_and_a_second_profile_equals_the_first():
     device = FakeAsyncDevice()
     workload = queued_workload(device)

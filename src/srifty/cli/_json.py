@@ -55,6 +55,7 @@ def plan_result_document(result: PlanResult) -> dict[str, Any]:
         "considered": result.considered,
         "considered_remainder": result.considered_remainder,
         "proved_optimal": result.proved_optimal,
+        "gap": result.gap,
         "seconds": result.seconds,
     }
     return document

@@ -89,11 +89,14 @@ def _search_line(result: PlanResult) -> str:
         if result.considered_remainder
         else ""
     )
-    proof = "all there are, so none of this space is better"
-    if not result.proved_optimal:
-        proof = "not all there are; see what was assumed"
     if result.plan is None:
-        proof = "none meets the limits" if result.considered else "none exists"
+        proof = "none of them meets the limits" if result.considered else "none exists"
+    elif result.proved_optimal:
+        proof = "proved to be the best of this space"
+    elif result.gap is not None:
+        proof = f"no plan of this space is better by more than {result.gap:.1%}"
+    else:
+        proof = "not all there are; see what was assumed"
     return (
         f"{result.considered:,} configurations{remainder} considered in {result.seconds:.2f} s "
         f"({result.method}): {proof}."

@@ -26,7 +26,7 @@ from srifty.cli._show import console_for_results, show_result
 from srifty.cli._workbench import Workbench, open_job
 from srifty.core.plan import PlanResult
 from srifty.errors import InputError
-from srifty.planner import Method, plan
+from srifty.planner import TIME_LIMIT_S, Method, plan
 from srifty.units import format_usd
 
 EXIT_NO_PLAN = 3
@@ -58,6 +58,14 @@ def plan_command(
         ),
     ] = Method.AUTO,
     predictor: ChosenPredictor = PredictorName.SRIFTY,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            min=0.01,
+            help="Seconds after which the search of a large space ends with the best plan so far "
+            "and a proof of how far from the best there is it can be.",
+        ),
+    ] = TIME_LIMIT_S,
     top: Annotated[int, typer.Option(min=1, help="How many plans to rank.")] = 5,
     output: Annotated[
         Path | None,
@@ -84,6 +92,7 @@ def plan_command(
             top=top,
             method=method,
             progress=progress,
+            time_limit_s=time_limit,
         )
     result = _with_catalog_notes(bench, result)
     cost_range = _cost_range(bench, result)

@@ -2,11 +2,12 @@
 
 from srifty.planner.method import Method
 from srifty.planner.one_type import one_type_configs
-from srifty.planner.plan import choose, plan
+from srifty.planner.plan import TIME_LIMIT_S, choose, plan
 from srifty.planner.supply import BatchRange, TypeSupply, places_of, supplies_of
 from srifty.planner.worker_times import worker_speed
 
 __all__ = [
+    "TIME_LIMIT_S",
     "BatchRange",
     "Method",
     "TypeSupply",

@@ -13,7 +13,7 @@ cheapest, and the exchange is not in the target. Kept for comparison.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from srifty.core.job import BatchRule, Job
-from srifty.planner.assemble import assemble
-from srifty.planner.evaluate import Candidates, Progress
+from srifty.planner.evaluate import Candidates, Progress, forecast_splits
+from srifty.planner.method import Method
 from srifty.planner.space import SpaceRule, Splits
 from srifty.planner.supply import TypeSupply
 from srifty.planner.worker_times import WorkerTimes, worker_times
-from srifty.simulator.job_forecast import forecast_jobs
 from srifty.simulator.predictor import Predictor
-from srifty.simulator.tables import ConfigTable
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -57,23 +55,14 @@ def anchored(
         rule: which local batches are allowed.
         progress: called with (done, all) places.
     """
-    tables: list[ConfigTable] = []
+    splits: list[Splits] = []
     for done, supplies in enumerate(places):
-        splits = _proposals(job, supplies, predictor, rule)
-        tables.append(assemble(supplies, splits, rule.batch_rule).configs)
+        splits.append(_proposals(job, supplies, predictor, rule))
         if progress is not None:
             progress(done + 1, len(places))
-    configs = ConfigTable.concatenate(tables)
-    configs = configs.take(configs.distinct())
-    iterations = predictor.predict(job, configs)
-    return Candidates(
-        job,
-        configs,
-        iterations,
-        forecast_jobs(job, configs, iterations),
-        np.zeros(len(configs), dtype=np.bool_),
-        ("only what the integer programs of the anchored scheme propose was looked at",),
-    )
+    found = forecast_splits(job, places, splits, predictor, rule)
+    words = "only what the integer programs of the anchored scheme propose was looked at"
+    return replace(found, narrowings=(*found.narrowings, words), method=Method.ANCHORED, gap=None)
 
 
 def _proposals(

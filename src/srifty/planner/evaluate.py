@@ -42,8 +42,10 @@ class Candidates:
         iterations: their iteration forecasts.
         jobs: their job forecasts.
         has_remainder: (R,) whether local batches of a type differ by one.
-        narrowings: how the space was narrowed, in words; empty where every configuration of the
-            space is here.
+        narrowings: how the space was narrowed, in words; empty where it was not.
+        method: how the space was looked through.
+        gap: by which share of its objective the best feasible one can be beaten at most by what is
+            not here; None: unknown.
     """
 
     job: Job
@@ -52,6 +54,8 @@ class Candidates:
     jobs: JobTable
     has_remainder: BoolArray
     narrowings: tuple[str, ...]
+    method: str = "exhaustive"
+    gap: float | None = 0.0
 
     def __len__(self) -> int:
         return len(self.configs)
@@ -91,11 +95,52 @@ class Candidates:
         return ok
 
     def ranked(self, among: BoolArray) -> IntArray:
-        """Returns the marked rows, best first: by the objective, ties by the other quantity."""
+        """Returns the marked rows, best first.
+
+        By the objective; of equal ones those with more local batches that are multiples of 8, which
+        GPUs take more readily; then by the other quantity.
+        """
         time, cost = self.jobs.time_mean_s, self.jobs.cost_mean_usd
-        keys = (time, cost) if self.job.objective is Objective.COST else (cost, time)
-        order = np.lexsort(keys)
-        return order[among[order]]
+        first, second = (cost, time) if self.job.objective is Objective.COST else (time, cost)
+        rows = np.flatnonzero(among)
+        odd = self._odd_batches[rows]
+        return rows[np.lexsort((second[rows], odd, first[rows]))]
+
+    @property
+    def _odd_batches(self) -> IntArray:
+        """(R,) VM groups whose local batches are no multiples of 8."""
+        configs = self.configs
+        odd = configs.samples_per_vm % (8 * configs.gpus_used) != 0
+        return (odd & (configs.count > 0)).sum(axis=1)
+
+    @classmethod
+    def concatenate(
+        cls, job: Job, parts: Sequence[Candidates], *, method: str, gap: float | None
+    ) -> Candidates:
+        """Returns the configurations of several parts, each once.
+
+        Args:
+            job: what they are judged by.
+            parts: at least one.
+            method: how they were found.
+            gap: see the class.
+        """
+        configs = ConfigTable.concatenate([part.configs for part in parts])
+        iterations = ForecastTable.concatenate([part.iterations for part in parts])
+        has_remainder = np.concatenate([part.has_remainder for part in parts])
+        rows = configs.distinct()
+        configs, iterations = configs.take(rows), iterations.take(rows)
+        words = tuple(dict.fromkeys(words for part in parts for words in part.narrowings))
+        return cls(
+            job,
+            configs,
+            iterations,
+            forecast_jobs(job, configs, iterations),
+            has_remainder[rows],
+            words,
+            method,
+            None if words else gap,
+        )
 
     def plan(self, row: int) -> Plan:
         """Returns one row for people."""
@@ -116,7 +161,7 @@ def evaluate(
     *,
     whole: bool = False,
 ) -> Candidates:
-    """Returns all configurations of a search space with their forecasts.
+    """Returns all configurations of a search space with their forecasts, thinned if there are many.
 
     Args:
         job: what is trained.
@@ -130,30 +175,53 @@ def evaluate(
     Raises:
         InputError: `whole`, and a place has more than `MOST_WHOLE_ROWS` configurations.
     """
+    enumerated = _every if whole else _enumerate
+    splits = [enumerated(supplies, job.global_batch, rule, most_rows) for supplies in places]
+    return forecast_splits(job, places, splits, predictor, rule, progress)
+
+
+def forecast_splits(
+    job: Job,
+    places: Sequence[Sequence[TypeSupply]],
+    splits: Sequence[Splits],
+    predictor: Predictor,
+    rule: SpaceRule,
+    progress: Progress | None = None,
+) -> Candidates:
+    """Returns the configurations of some splits of each place, with their forecasts.
+
+    Args:
+        job: what is trained.
+        places: what can be had in each place.
+        splits: the splits of each place.
+        predictor: forecasts iterations.
+        rule: which splits the space holds.
+        progress: called with (done, all) rows now and then.
+    """
     tables: list[ConfigTable] = []
     remainders: list[BoolArray] = []
     narrowings: list[str] = []
-    for supplies in places:
-        enumerated = _every if whole else _enumerate
-        splits = enumerated(supplies, job.global_batch, rule, most_rows)
-        assembled = assemble(supplies, splits, rule.batch_rule)
+    for supplies, own in zip(places, splits, strict=True):
+        assembled = assemble(supplies, own, rule.batch_rule)
         usable = np.flatnonzero(_micro_batches_fit(assembled.configs, supplies))
         tables.append(assembled.configs.take(usable))
-        remainders.append(splits.has_remainder[assembled.split[usable]])
-        narrowings += (splits.thinning, assembled.narrowing, _crossing(supplies))
+        remainders.append(own.has_remainder[assembled.split[usable]])
+        narrowings += (own.thinning, assembled.narrowing, _crossing(supplies))
     configs = ConfigTable.concatenate(tables)
     has_remainder = np.concatenate([np.zeros(0, dtype=np.bool_), *remainders])
     if len(tables) > 1:  # what holds for a whole region is in each of its zones
         distinct = configs.distinct()
         configs, has_remainder = configs.take(distinct), has_remainder[distinct]
     iterations = _predict(job, predictor, configs, progress)
+    words = tuple(dict.fromkeys(words for words in narrowings if words))
     return Candidates(
         job,
         configs,
         iterations,
         forecast_jobs(job, configs, iterations),
         has_remainder,
-        tuple(dict.fromkeys(words for words in narrowings if words)),
+        words,
+        gap=None if words else 0.0,
     )
 
 

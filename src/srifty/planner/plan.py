@@ -14,6 +14,7 @@ from srifty.core.offers import Offer
 from srifty.core.plan import Marginal, Plan, PlanResult, Reason, Verdict
 from srifty.planner.anchored import anchored
 from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
+from srifty.planner.explore import EXHAUSTIVE_ROWS, Clock, explore
 from srifty.planner.front import knee_of, marginals_of, pareto_front
 from srifty.planner.hints import wider_space_hints
 from srifty.planner.larger import larger_cluster_notes
@@ -31,20 +32,18 @@ from srifty.planner.reasons import (
 from srifty.planner.space import SpaceRule
 from srifty.planner.supply import BatchRange, TypeSupply, places_of, supplies_of
 from srifty.simulator.predictor import Predictor
+from srifty.units import format_duration
 
 # Odds below which two hopeless plans are told apart by how far they miss, not by their odds: there,
 # the plan with the widest spread would win.
 _HOPEFUL = 0.2
+# Seconds that a search of a large space may take.
+TIME_LIMIT_S = 5.0
 # Configurations that are looked at to find out which other quota would give a plan.
 _HINT_ROWS = 5_000
 
 _Places = Sequence[Sequence[TypeSupply]]
 _Look = Callable[[Job, _Places, Predictor, SpaceRule, Progress | None], Candidates]
-_LOOKS: Mapping[Method, _Look] = {
-    Method.AUTO: evaluate,
-    Method.EXHAUSTIVE: partial(evaluate, whole=True),
-    Method.ANCHORED: anchored,
-}
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,8 @@ def plan(
     top: int = 5,
     method: Method = Method.AUTO,
     progress: Progress | None = None,
+    time_limit_s: float = TIME_LIMIT_S,
+    exhaustive_rows: int = EXHAUSTIVE_ROWS,
 ) -> PlanResult:
     """Returns the best plan for a job, or why there is none.
 
@@ -88,11 +89,14 @@ def plan(
         top: how many plans the ranking holds.
         method: how to search.
         progress: called with (done, all) configurations now and then.
+        time_limit_s: seconds after which a search ends with what it has found; what explains its
+            answer comes on top.
+        exhaustive_rows: spaces of no more configurations are looked at as a whole.
 
     Raises:
         InputError: the space is too large for an exhaustive search.
     """
-    began = time.perf_counter()
+    clock = Clock(time_limit_s, exhaustive_rows)
     if prefer:
         offers = [offer for offer in offers if offer.instance_type.name in prefer]
     places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
@@ -103,7 +107,7 @@ def plan(
         rule = SpaceRule(batch_rule, accumulate=job.accumulate)
         return evaluate(job, wider_places, predictor, rule, most_rows=_HINT_ROWS)
 
-    search = _search(job, places, predictor, _LOOKS[method], progress)
+    search = _search(job, places, predictor, _look_of(method, clock), progress)
     found = search.candidates
     ranked = found.ranked(_preferred(found, found.feasible, prefer))
     front = np.flatnonzero(found.available)
@@ -113,6 +117,11 @@ def plan(
         {o.instance_type.gpu for o in offers if o.instance_type.gpu not in batch_ranges}
     )
     warnings = [*search.warnings]
+    if not ranked.size and found.gap:
+        warnings.append(
+            f"The search ended after {format_duration(time_limit_s)}, before it was certain that no "
+            "plan meets the limits: --time-limit gives it longer."
+        )
     warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
     chosen = nearest = None
     marginals: tuple[Marginal, ...] = ()
@@ -123,7 +132,7 @@ def plan(
         marginals = marginals_of(chosen, front_plans)
         marginals += larger_cluster_notes(found, row, chosen)
         if not prefer:  # hints know of no preference
-            marginals += wider_space_hints(job, places, predictor, chosen)
+            marginals += wider_space_hints(job, places, predictor, chosen, clock)
         warnings += [reason.message for reason in reservation_reasons(found, row)]
     elif len(found):
         row = _nearest_row(found)
@@ -164,12 +173,32 @@ def plan(
         reasons=reasons,
         warnings=tuple(warnings),
         assumptions=narrowings + predictor.assumptions(job, shown) + bill_assumptions(job, shown),
-        method=str(Method.ANCHORED if method is Method.ANCHORED else Method.EXHAUSTIVE),
+        method=found.method,
         considered=int((~found.has_remainder).sum()),
         considered_remainder=int(found.has_remainder.sum()),
-        proved_optimal=chosen is not None and not found.narrowings,
-        seconds=time.perf_counter() - began,
+        proved_optimal=chosen is not None and found.gap == 0,
+        gap=found.gap if chosen is not None else None,
+        seconds=time.perf_counter() - clock.began_s,
     )
+
+
+def _look_of(method: Method, clock: Clock) -> _Look:
+    """Returns what looks for configurations with a method."""
+    if method is Method.ANCHORED:
+        return anchored
+    if method is Method.EXHAUSTIVE:
+        return partial(evaluate, whole=True)
+
+    def look(
+        job: Job,
+        places: _Places,
+        predictor: Predictor,
+        rule: SpaceRule,
+        progress: Progress | None = None,
+    ) -> Candidates:
+        return explore(job, places, predictor, rule, clock, progress)
+
+    return look
 
 
 def choose(
@@ -182,19 +211,21 @@ def choose(
     prefer: Sequence[str] = (),
     method: Method = Method.AUTO,
     progress: Progress | None = None,
+    time_limit_s: float = TIME_LIMIT_S,
 ) -> Plan | None:
     """Returns the plan that `plan` chooses, without anything that explains it; None for no plan."""
     if prefer:
         offers = [offer for offer in offers if offer.instance_type.name in prefer]
     places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
-    found = _search(job, places, predictor, _LOOKS[method], progress).candidates
+    look = _look_of(method, Clock(time_limit_s))
+    found = _search(job, places, predictor, look, progress).candidates
     ranked = found.ranked(_preferred(found, found.feasible, prefer))
     return found.plan(int(ranked[0])) if ranked.size else None
 
 
 def _verdict(found: Candidates, *, feasible: bool) -> Verdict:
     if feasible:
-        return Verdict.INCOMPLETE if found.narrowings else Verdict.OPTIMAL
+        return Verdict.OPTIMAL if found.gap == 0 else Verdict.INCOMPLETE
     return Verdict.LIMITS_TOO_TIGHT if len(found) else Verdict.NO_CONFIGURATION
 
 

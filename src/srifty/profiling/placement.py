@@ -75,7 +75,7 @@ def candidate_sizes(least: int, most: int, count: int = MOST_CANDIDATES) -> tupl
     """
     if not 1 <= least <= most or count < 2:
         raise InputError(f"no {count} batch sizes lie between {least} and {most}")
-    between = _half_octaves(least, most)
+    between = half_octaves(least, most)
     while len(between) > count - 2:  # the powers of two first: plans are made of them
         thinner = [size for size in between if size & (size - 1) == 0]
         between = thinner if len(thinner) < len(between) else between[1::2]
@@ -176,7 +176,8 @@ def _undisturbed(seen: Floats) -> Floats:
     return np.asarray(np.percentile(seen, 25, axis=0))
 
 
-def _half_octaves(least: int, most: int) -> list[int]:
+def half_octaves(least: int, most: int) -> list[int]:
+    """Returns 2, 3, 4, 6, 8, ... between two batch sizes, without these."""
     sizes = {1 << power for power in range(most.bit_length())}
     sizes |= {3 << power for power in range(most.bit_length())}
     return sorted(size for size in sizes if least < size < most)

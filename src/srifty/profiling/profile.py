@@ -16,7 +16,7 @@ from srifty.errors import InputError
 from srifty.profiling._torch import torch
 from srifty.profiling.blame import blamed_on
 from srifty.profiling.device import Device, find_device, move_to
-from srifty.profiling.gradients import measure_gradients, measure_overhead
+from srifty.profiling.gradients import GradientTimes, measure_gradients, measure_overhead
 from srifty.profiling.input_rate import measure_input_rate
 from srifty.profiling.journal import Journal
 from srifty.profiling.options import Options
@@ -25,8 +25,10 @@ from srifty.profiling.placement import (
     candidate_sizes,
     chords,
     geometric_probes,
+    half_octaves,
     place_probes,
 )
+from srifty.profiling.ready_times import MOST_ADDED, STEADY_BATCH, next_batch, with_batches
 from srifty.profiling.scouting import MOST_STEPS, PASSES, scout
 from srifty.profiling.sizes import SizeRange, find_sizes
 from srifty.profiling.state import snapshot
@@ -48,8 +50,8 @@ from srifty.profiling.workload import Workload, tensors_of
 _SEARCH_SHARE, _SCOUT_SHARE = 0.35, 0.2
 _LEAST_ROUNDS = 3
 _INPUT_SECONDS = 5.0
-# From this batch on, ready times as fractions of the backward pass hold for other batches too.
-_STEADY_READY = 16
+# Ready times at sizes that are not timed are measured within this share of the time.
+_READY_SHARE = 0.1
 
 
 @dataclass
@@ -134,7 +136,7 @@ def _measure(
         chosen = _choose(stopwatch, sizes, options, fit, journal, findings)
         progress(_SEARCH_SHARE + _SCOUT_SHARE)
         timings = _time(stopwatch, chosen, options, journal, findings, progress)
-        gradients = _gradients(runner, timings, findings)
+        gradients = _gradients(runner, timings, options, findings)
     return _profile(workload, device, options, sizes, timings, gradients, findings)
 
 
@@ -228,20 +230,41 @@ def _time(
 
 
 def _gradients(
-    runner: StepRunner, timings: Sequence[BatchTiming], findings: _Findings
+    runner: StepRunner, timings: Sequence[BatchTiming], options: Options, findings: _Findings
 ) -> GradientSchedule:
-    """Returns when gradients are ready, at the smallest timed size from which that is steady."""
+    """Returns when gradients are ready, at all timed sizes and some between them.
+
+    Order and sizes are those of the smallest timed size from which they are steady.
+    """
     sizes = [timing.batch for timing in timings]
-    size = min((size for size in sizes if size >= _STEADY_READY), default=max(sizes))
+    size = min((size for size in sizes if size >= STEADY_BATCH), default=max(sizes))
     batch = runner.device.move(runner.workload.batch_of(size))
     found = measure_gradients(runner, batch)
     overhead = measure_overhead(runner, batch)
+    del batch
+    measured = [found, *(_gradients_at(runner, other) for other in sizes if other != size)]
+    # Every further size of a compiled model would be compiled anew.
+    candidates = () if options.compiled else half_octaves(sizes[0], sizes[-1])
+    began_s = runner.device.host_s()
+    while (
+        len(measured) - len(sizes) < MOST_ADDED
+        and runner.device.host_s() - began_s < _READY_SHARE * options.seconds
+        and (further := next_batch(measured, candidates)) is not None
+    ):
+        measured.append(_gradients_at(runner, further))
+    schedule = with_batches(found, measured)
+    at = ", ".join(map(str, schedule.batches or (size,)))
     findings.notes += [
-        f"Gradients were timed at batch {size}; the hooks cost {overhead.fraction:+.1%} "
-        f"(± {overhead.std:.1%}) of a step, and are not in the latencies.",
+        f"Gradients were timed at batch {at}; the hooks cost {overhead.fraction:+.1%} "
+        f"(± {overhead.std:.1%}) of a step at {size}, and are not in the latencies.",
         *found.notes,
     ]
-    return found.schedule
+    return schedule
+
+
+def _gradients_at(runner: StepRunner, size: int) -> GradientTimes:
+    batch = runner.device.move(runner.workload.batch_of(size))
+    return measure_gradients(runner, batch)
 
 
 def _progress(timings: dict[int, BatchTiming], sizes: Sequence[int], effort: Effort) -> float:
