@@ -263,3 +263,30 @@ def test_lost_vms_are_told_of(tmp_path):
     shown = srifty("plan", path).out
     assert f"a checkpoint every {told['checkpoint_every']:,} iterations" in shown
     assert "g4dn.xlarge (spot) is taken back 2 times per VM-hour" in shown
+
+
+@pytest.mark.parametrize("method", ["auto", "exhaustive", "anchored"])
+def test_methods_search_and_say_how(tmp_path, method):
+    code, document = plan(write_job(tmp_path), "--method", method)
+    assert code == 0
+    assert document["method"] == ("anchored" if method == "anchored" else "exhaustive")
+    assert document["proved_optimal"] == (method != "anchored")
+
+
+def test_predictors_forecast_differently(tmp_path):
+    layers = [{"name": "conv", "flops": 1e9, "bytes": 1e6, "parameters": 250000}]
+    path = write_job(tmp_path, profile=profile_document(layers=layers))
+    times_s = {
+        name: plan(path, "--predictor", name)[1]["plan"]["time_s"]["mean"]
+        for name in ("srifty", "apm", "paleo")
+    }
+    assert len(set(times_s.values())) == 3
+
+
+def test_paleo_without_layers_is_one_clear_error(tmp_path):
+    outcome = srifty("plan", write_job(tmp_path), "--predictor", "paleo")
+    assert outcome.code == 2
+    assert outcome.err.startswith(
+        "error: --predictor paleo: layers: unknown in the profile of toy on T4"
+    )
+    assert outcome.out == ""

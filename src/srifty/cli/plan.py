@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -20,16 +19,25 @@ from srifty.catalog import (
 )
 from srifty.cli._explanations import explanations_document, show_explanations
 from srifty.cli._json import dump, plan_result_document
-from srifty.cli._options import AsJson, Changes, JobPath
+from srifty.cli._options import (
+    AsJson,
+    Batches,
+    Changes,
+    Confidence,
+    JobPath,
+    Minimize,
+    adjusted,
+)
+from srifty.cli._predictors import ChosenPredictor, PredictorName, predictor_of
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results, show_result
 from srifty.cli._workbench import Workbench, open_job
 from srifty.core.explanation import Explanation
-from srifty.core.job import BatchRule, Job, Objective
+from srifty.core.job import Job
 from srifty.core.offers import Offer
 from srifty.core.plan import PlanResult
 from srifty.errors import InputError
-from srifty.planner import TIME_LIMIT_S, explain, plan
+from srifty.planner import TIME_LIMIT_S, Method, explain, plan
 from srifty.simulator import Predictor
 from srifty.units import format_usd
 
@@ -40,35 +48,15 @@ Progress = Callable[[int, int], None]
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
 
 
-class Method(StrEnum):
-    """How the search is done."""
-
-    AUTO = "auto"
-    EXHAUSTIVE = "exhaustive"
-
-
-class PredictorName(StrEnum):
-    """What forecasts iterations."""
-
-    SRIFTY = "srifty"
-
-
 @app.command(
     epilog="Example: srifty plan job.yaml --set deadline=6h --minimize time --confidence 0.95"
 )
 def plan_command(
     job_path: JobPath,
     changes: Changes = None,
-    minimize: Annotated[
-        Objective | None, typer.Option(help="What to minimise; replaces the job file's.")
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(help="Chance that deadline and budget both hold; 0.5 judges by the mean."),
-    ] = None,
-    batches: Annotated[
-        BatchRule | None, typer.Option(help="Which local batches a plan may use.")
-    ] = None,
+    minimize: Minimize = None,
+    confidence: Confidence = None,
+    batches: Batches = None,
     accumulate: Annotated[
         bool | None,
         typer.Option(
@@ -76,10 +64,14 @@ def plan_command(
             help="Let plans with several passes per iteration compete; else only as a last resort.",
         ),
     ] = None,
-    method: Annotated[Method, typer.Option(help="How to search.")] = Method.AUTO,
-    predictor: Annotated[
-        PredictorName, typer.Option(help="What forecasts iterations.")
-    ] = PredictorName.SRIFTY,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="How to search: auto; exhaustive, which refuses spaces that are too large; "
+            "anchored, the scheme of Luo et al. 2022, for comparison."
+        ),
+    ] = Method.AUTO,
+    predictor: ChosenPredictor = PredictorName.SRIFTY,
     time_limit: Annotated[
         float,
         typer.Option(
@@ -106,22 +98,12 @@ def plan_command(
 
     Exits with 3 where no plan meets the limits.
     """
-    del method, predictor  # one of each so far; the options are the contract's
     if not time_limit > 0:  # NaN is no limit either
         raise InputError("must be a positive number of seconds", "--time-limit")
     bench = open_job(job_path, changes or ())
-    job = bench.job
-    if confidence is not None:
-        try:
-            job = replace(job, limits=replace(job.limits, confidence=confidence))
-        except InputError as error:
-            raise InputError(error.problems, "--confidence") from None
-    job = replace(
-        job,
-        objective=minimize or job.objective,
-        batch_rule=batches or job.batch_rule,
-        accumulate=job.accumulate if accumulate is None else accumulate,
-    )
+    job = adjusted(bench.job, minimize, confidence, batches)
+    job = replace(job, accumulate=job.accumulate if accumulate is None else accumulate)
+    chosen = predictor_of(bench, predictor)
 
     def planned(
         job: Job,
@@ -138,18 +120,17 @@ def plan_command(
             allow_cross_zone=bench.file.allow_cross_zone,
             prefer=bench.file.prefer,
             top=top,
+            method=method,
             progress=progress,
             time_limit_s=time_limit,
         )
 
     with SearchProgress("Looking at configurations") as progress:
-        result = planned(job, bench.catalog.offers, bench.simulator, max(top, 2), progress)
+        result = planned(job, bench.catalog.offers, chosen, max(top, 2), progress)
     explanations: tuple[Explanation, ...] = ()
     if explained:
         with SearchProgress("Planning again to explain") as progress:
-            explanations = explain(
-                job, bench.catalog.offers, bench.simulator, result, planned, progress
-            )
+            explanations = explain(job, bench.catalog.offers, chosen, result, planned, progress)
     result = _with_catalog_notes(bench, replace(result, ranking=result.ranking[:top]))
     cost_range = _cost_range(bench, result)
     document = plan_result_document(result) | {"cost_range_usd": cost_range}

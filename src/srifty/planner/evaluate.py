@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from srifty.core.job import Job, Objective
 from srifty.core.plan import Plan
+from srifty.errors import InputError
 from srifty.planner.assemble import assemble
 from srifty.planner.space import MOST_ROWS, SpaceRule, Splits, enumerate_splits
 from srifty.planner.supply import TypeSupply
@@ -27,6 +28,8 @@ Progress = Callable[[int, int], None]
 _REPORT_ROWS = 5_000
 # A space of more rows is searched from the useful micro-batch upwards, as Luo et al. 2022 prune.
 _PRUNE_ROWS = 10_000
+# A place of more configurations is not searched exhaustively, even where that is asked for.
+MOST_WHOLE_ROWS = 200_000
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,8 @@ def evaluate(
     rule: SpaceRule,
     progress: Progress | None = None,
     most_rows: int = MOST_ROWS,
+    *,
+    whole: bool = False,
 ) -> Candidates:
     """Returns all configurations of a search space with their forecasts, thinned if there are many.
 
@@ -165,8 +170,13 @@ def evaluate(
         rule: which splits the space holds.
         progress: called with (done, all) rows now and then.
         most_rows: about how many configurations are wanted at most, in each place.
+        whole: refuses to narrow the space, whatever `most_rows` says.
+
+    Raises:
+        InputError: `whole`, and a place has more than `MOST_WHOLE_ROWS` configurations.
     """
-    splits = [_enumerate(supplies, job.global_batch, rule, most_rows) for supplies in places]
+    enumerated = _every if whole else _enumerate
+    splits = [enumerated(supplies, job.global_batch, rule, most_rows) for supplies in places]
     return forecast_splits(job, places, splits, predictor, rule, progress)
 
 
@@ -237,6 +247,21 @@ def _predict(
         if progress is not None:
             progress(min(start + step, len(configs)), len(configs))
     return ForecastTable.concatenate(tables)
+
+
+def _every(
+    supplies: Sequence[TypeSupply], global_batch: int, rule: SpaceRule, most_rows: int
+) -> Splits:
+    """Returns all splits, however many `most_rows` are."""
+    del most_rows
+    splits = enumerate_splits(supplies, global_batch, rule, most_rows=MOST_WHOLE_ROWS)
+    if not splits.complete:
+        raise InputError(
+            f"one place has more than {MOST_WHOLE_ROWS:,} configurations, too many to look at "
+            "each; offer fewer types or VMs, or leave the method to Srifty (auto)",
+            "--method exhaustive",
+        )
+    return splits
 
 
 def _enumerate(
