@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from tests.command import job_text, profile_document, srifty, write_job
 
 METHODS = [
@@ -29,7 +31,8 @@ def test_json_holds_every_method_with_both_forecasts(tmp_path):
         assert entry["simulated"]["cost_usd"]["mean"] > 0
     ours = document["methods"][0]
     assert ours["over_best"] == 0
-    assert ours["own"] == ours["simulated"]
+    for key in ("time_s", "cost_usd", "iteration_s"):  # rows side by side differ in rounding
+        assert ours["own"][key] == pytest.approx(ours["simulated"][key])
     planned = json.loads(srifty("plan", path, "--json").out)["plan"]
     assert ours["choice"]["config"] == planned["config"]
     assert document["assumptions"]
