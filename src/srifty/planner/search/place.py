@@ -153,12 +153,13 @@ class Place:
             workers = low[part][pair] + np.arange(len(pair)) - (np.cumsum(own) - own)[pair]
             children = self._extended(parents, row[part][pair], option[part][pair], workers)
             if whole:
-                children = children.take(children.is_whole)
+                children = self._bounded(children.take(children.is_whole), best)
             else:
                 children = children.take(
                     (children.most_left > 0) & (children.depth < self.options.types)
                 )
-            yield len(pair), self._bounded(children, best)
+                children = self._bounded_by_type(self._bounded(children, best), best)
+            yield len(pair), children
 
     def _ranges(
         self, parents: Nodes, *, whole: bool
@@ -251,6 +252,39 @@ class Place:
         nodes, others = self._supplied(replace(nodes, compute_s=compute_s))
         return self._judged(nodes, others, best)
 
+    def _bounded_by_type(self, nodes: Nodes, best: float) -> Nodes:
+        """Returns the partial configurations that may still beat `best`, by the types to come.
+
+        Of the types that a completion adds, one is the last in `exchange_order`. If it is `u`, no
+        later one is bought, and the exchange is no faster than `u`'s: the least over all `u` bounds
+        every completion.
+        """
+        types = self.options.types
+        if not len(nodes) or not self.time_bound.exchange_s.any():
+            return nodes
+        row = np.repeat(np.arange(len(nodes)), types)
+        kind = np.tile(np.arange(types), len(nodes))
+        can_come = (nodes.used[row] >> kind) & 1 == 0
+        can_come &= self.supply_bound.largest_batch[_last_option(nodes)[row] + 1, kind] > 0
+        row, kind = row[can_come], kind[can_come]
+        pairs = nodes.take(row)
+        blocked = pairs.used | self.time_bound.later_types[kind]
+        last, wanted = _last_option(pairs), np.maximum(pairs.least_left, 0)
+        rest_usd, _ = self.supply_bound.least_usd_per_hour(last, blocked, wanted)
+        others = np.maximum(self.supply_bound.least_workers(last, blocked, wanted), 1)
+        bound, most_usd = self._judge(
+            replace(pairs, least_usd_per_hour=pairs.usd_per_hour + rest_usd), others, best, kind
+        )
+        kept = bound < best
+        least, most = np.full(len(nodes), np.inf), np.full(len(nodes), -np.inf)
+        np.minimum.at(least, row[kept], bound[kept])
+        np.maximum.at(most, row[kept], most_usd[kept])
+        price = nodes.least_usd_per_hour + self.job.extra_usd_per_hour
+        slack = np.minimum(nodes.slack_usd_per_hour, most - price)
+        return replace(nodes, bound=np.maximum(nodes.bound, least), slack_usd_per_hour=slack).take(
+            np.isfinite(least)
+        )
+
     def _supplied(self, nodes: Nodes) -> tuple[Nodes, IntArray]:
         """Returns the nodes that supply suffices for, with prices, and workers still to come."""
         last, wanted = _last_option(nodes), np.maximum(nodes.least_left, 0)
@@ -285,9 +319,24 @@ class Place:
         """
         if not len(nodes):
             return nodes
+        bound, most_usd = self._judge(nodes, others, best)
+        slack = most_usd - nodes.least_usd_per_hour - self.job.extra_usd_per_hour
+        return replace(nodes, bound=bound, slack_usd_per_hour=slack).take(bound < best)
+
+    def _judge(
+        self, nodes: Nodes, others: IntArray, best: float, coming: IntArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Returns (N,) bounds, infinite where a limit is missed, and the most that VMs may cost.
+
+        Args:
+            nodes: N nodes, with their least prices; infinite where supply does not suffice.
+            others: (N,) workers still to come, at least.
+            best: objective of the best configuration so far.
+            coming: (N,) a type that is still to come, if one is known.
+        """
         job = self.job
         price = nodes.least_usd_per_hour + job.extra_usd_per_hour
-        mean_s, spread_s = self.time_bound.least(nodes, others)
+        mean_s, spread_s = self.time_bound.least(nodes, others, coming)
         count, limits = job.iterations, job.limits
         launch_s = job.overheads.launch_s
         time_s = launch_s + job.overheads.billed_s(count) + count * mean_s
@@ -296,10 +345,10 @@ class Place:
         sure_h = np.maximum(sure_s - launch_s, self.options.least_billed_s) / _S_PER_HOUR
         counted_s, counted_h = (sure_s, sure_h) if self.sure else (time_s, billed_h)
         most_usd = np.full(len(nodes), np.inf)
-        kept = np.ones(len(nodes), dtype=np.bool_)
+        kept = np.isfinite(price)
         if limits.deadline_s is not None:
             kept &= sure_s <= limits.deadline_s * _ROUNDING
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             if limits.budget_usd is not None:
                 kept &= price * sure_h <= limits.budget_usd * _ROUNDING
                 most_usd = np.minimum(most_usd, limits.budget_usd / sure_h)
@@ -308,9 +357,7 @@ class Place:
                 most_usd = np.minimum(most_usd, best / counted_h)
             else:
                 bound = counted_s
-        bound = np.maximum(bound, nodes.bound)
-        kept &= bound < best
-        return replace(nodes, bound=bound, slack_usd_per_hour=most_usd - price).take(kept)
+        return np.where(kept, np.maximum(bound, nodes.bound), np.inf), most_usd
 
 
 def _last_option(nodes: Nodes) -> IntArray:

@@ -96,10 +96,12 @@ class SupplyBound:
     Attributes:
         price: sources are offers, by price.
         workers: sources are types, by batch.
+        largest_batch: (O + 1, T) the largest local batch of each type after the last option.
     """
 
     price: _Segments
     workers: _Segments
+    largest_batch: IntArray
 
     @classmethod
     def of(cls, supplies: Sequence[TypeSupply], options: Options) -> Self:
@@ -119,6 +121,7 @@ class SupplyBound:
         return cls(
             _Segments.of(kind, np.array([w for _, w, _ in sources]), per_worker, batch),
             _Segments.of(types, most, np.ones(options.types), batch),
+            batch,
         )
 
     def least_usd_per_hour(

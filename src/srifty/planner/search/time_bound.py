@@ -38,6 +38,9 @@ class TimeBound:
         vms: (V,) tabled numbers of VMs.
         exchange_s: (T, W, V, K) seconds from the start of transfer k to the end, at least.
         exchange_spread: least spread of exposed exchange, a fraction.
+        later_types: (T,) bits of the types that stand after each one where types are in the order
+            of their exchange times. Any order is right; this one tells them apart best.
+        gpus_until: (T,) most GPUs of a VM among the types up to each one in that order.
     """
 
     options: Options
@@ -46,6 +49,8 @@ class TimeBound:
     vms: IntArray
     exchange_s: FloatArray
     exchange_spread: float
+    later_types: IntArray
+    gpus_until: IntArray
 
     @classmethod
     def of(
@@ -77,21 +82,34 @@ class TimeBound:
                 least_s = bounds.exchange_s(kind, n, np.minimum(v, n), most_per_vm=per_vm)
                 known[key] = least_s.reshape(shape)
             tables.append(known[key])
+        exchange_s = np.stack(tables)
+        middle_s = exchange_s[:, len(world_sizes) // 2, len(vms) // 2].max(axis=1, initial=0.0)
+        order = np.argsort(middle_s, kind="stable")
+        later, gpus_until = np.zeros_like(order), np.zeros_like(order)
+        bits = np.int64(1) << order
+        later[order] = bits.sum() - np.cumsum(bits)
+        gpus_until[order] = np.maximum.accumulate(options.gpus[order])
         return cls(
             options,
             bounds,
             world_sizes,
             vms,
-            np.stack(tables),
+            exchange_s,
             min(bounds.exchange_spread(kind) for kind in kinds),
+            later,
+            gpus_until,
         )
 
-    def least(self, nodes: Nodes, others: IntArray) -> tuple[FloatArray, FloatArray]:
+    def least(
+        self, nodes: Nodes, others: IntArray, coming: IntArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """Returns (N,) the least mean of an iteration, and its least lasting spread; seconds.
 
         Args:
             nodes: N nodes.
             others: (N,) workers that are still to come, at least.
+            coming: (N,) a type that is among those to come, the last in the order of exchange
+                times; None: not known.
         """
         options = self.options
         anchor, first = nodes.option[:, 0], nodes.workers[:, 0]
@@ -100,7 +118,8 @@ class TimeBound:
         ready_s = options.ready_s[anchor] * options.straggling[kind, first][:, None]
         exchange_s = np.zeros_like(ready_s)
         world_size = nodes.world_size + others
-        vms = nodes.vms + -(-others // int(options.gpus.max()))
+        gpus = options.gpus.max() if coming is None else self.gpus_until[coming]
+        vms = nodes.vms + -(-others // gpus)
         n = np.searchsorted(self.world_sizes, world_size, side="right") - 1
         v = np.searchsorted(self.vms, vms, side="right") - 1
         for column in range(int(nodes.depth.max(initial=0))):
@@ -109,6 +128,8 @@ class TimeBound:
             exchange_s[here] = np.maximum(
                 exchange_s[here], self.exchange_s[of_type, n[here], v[here]]
             )
+        if coming is not None:
+            exchange_s = np.maximum(exchange_s, self.exchange_s[coming, n, v])
         compute_s = nodes.compute_s
         end_s = (ready_s + exchange_s).max(axis=1, initial=0.0)
         end_s = np.where(world_size > 1, end_s, 0.0)
