@@ -199,9 +199,11 @@ def _losses(told: Interruptions) -> str:
 def _show_front(console: Console, result: PlanResult) -> None:
     """Prints runners-up and the time–cost front in one table."""
     rows = list(dict.fromkeys((*result.ranking[1:],)))
+    # Only where each configuration was simulated is it certain that none stands between.
+    seen = "" if result.method == "exhaustive" else " (the best seen; others may stand between)"
     if rows:
         console.print()
-        console.print(Text("Runners-up", style="bold"))
+        console.print(Text(f"Runners-up{seen}", style="bold"))
         console.print(_plan_table(rows, {}))
     if len(result.front) > 1:
         console.print()

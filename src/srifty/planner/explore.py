@@ -11,6 +11,7 @@ import numpy as np
 
 from srifty.core.job import BatchRule, Job, Limits, Objective
 from srifty.planner.evaluate import Candidates, FloatArray, Progress, evaluate, forecast_splits
+from srifty.planner.neighbours import neighbours
 from srifty.planner.search import Outcome, Place, TableKey, search
 from srifty.planner.space import SpaceRule, Splits, every_split
 from srifty.planner.supply import TypeSupply
@@ -155,7 +156,19 @@ class _Expedition:
             self.parts.append(
                 forecast_splits(self.job, self.places, none, self.predictor, self.rule)
             )
-        return Candidates.concatenate(self.job, self.parts, method=SEARCH, gap=outcome.gap)
+        found = Candidates.concatenate(self.job, self.parts, method=SEARCH, gap=outcome.gap)
+        return found if best_only else self._with_neighbours(found, outcome)
+
+    def _with_neighbours(self, found: Candidates, outcome: Outcome) -> Candidates:
+        """Returns what was found with what stands near the best of it."""
+        splits = neighbours(found, self.places, self.rule)
+        near = forecast_splits(self.job, self.places, splits, self.predictor, self.rule)
+        if not len(near):
+            return found
+        # How these were narrowed touches no proof: the search's bounds hold for what is left out.
+        near = replace(near, narrowings=found.narrowings)
+        outcome = replace(outcome, best=min(outcome.best, _best(near, sure=False)))
+        return Candidates.concatenate(self.job, [found, near], method=SEARCH, gap=outcome.gap)
 
     def _other_end(self) -> tuple[Job, bool]:
         """Returns the search for the other end of the time–cost front, which knows no limits."""
