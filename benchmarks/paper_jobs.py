@@ -1,8 +1,8 @@
 """The seven job shapes of Luo et al. 2022, section 5.2, as jobs for our planner.
 
-Global batches: 1K = 1,024; case 6 is 2,112, case 7 is 6,144. No launch time is counted, and no VM is
-lost. The paper's spot prices are not public; the built-in ones are used. Workloads are the built-in
-samples, most of them estimated: what is measured here is the planner, not the forecast.
+Global batches: 1K = 1,024; case 6 is 2,112, case 7 is 6,144. No launch time is counted, and no VM
+is lost. The paper's spot prices are not public; the built-in ones are used. Workloads are the
+built-in samples, most of them estimated: what is measured here is the planner, not the forecast.
 """
 
 from __future__ import annotations

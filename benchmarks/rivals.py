@@ -190,11 +190,11 @@ _HEAD = """\
 
 `python -m benchmarks.rivals`, one core. The jobs have the shapes of Luo et al. 2022, section 5.2;
 the workloads are built-in samples, most of them estimated, prices are snapshots, no launch time is
-counted, and no VM is lost: what is compared is how methods choose, not what the paper measured. What
-a choice takes and costs is our simulator's word, so ours is the best by construction wherever its
-search is complete; the tables show what is lost by another search (anchored, oracle-bo), another
-forecast (apm, paleo) or a rule of thumb (cgf, fgf). [../rivals.md](../rivals.md) says how each was set
-up.
+counted, and no VM is lost: what is compared is how methods choose, not what the paper measured.
+What a choice takes and costs is our simulator's word, so ours is the best by construction wherever
+its search is complete; the tables show what is lost by another search (anchored, oracle-bo),
+another forecast (apm, paleo) or a rule of thumb (cgf, fgf). [../rivals.md](../rivals.md) says how
+each was set up.
 """
 
 

@@ -23,6 +23,7 @@ from srifty.cli._options import (
 )
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results
+from srifty.cli._solver_output import solver_output_to_stderr
 from srifty.cli._workbench import open_job
 from srifty.core.forecast import JobForecast
 from srifty.core.job import Job, Objective
@@ -64,7 +65,7 @@ def compare(
         prefer=bench.file.prefer,
         seed=seed,
     )
-    with SearchProgress("Comparing methods") as progress:
+    with SearchProgress("Comparing methods") as progress, solver_output_to_stderr():
         choices = rivals.line_up(progress)
     if as_json:
         offers = [group.offer for c in choices if c.config is not None for group in c.config.groups]

@@ -31,6 +31,7 @@ from srifty.cli._options import (
 from srifty.cli._predictors import ChosenPredictor, PredictorName, predictor_of
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results, show_result
+from srifty.cli._solver_output import solver_output_to_stderr
 from srifty.cli._workbench import Workbench, open_job
 from srifty.core.explanation import Explanation
 from srifty.core.job import Job
@@ -112,18 +113,19 @@ def plan_command(
         top: int = 1,
         progress: Progress | None = None,
     ) -> PlanResult:
-        return plan(
-            job,
-            offers,
-            predictor,
-            bench.batch_ranges,
-            allow_cross_zone=bench.file.allow_cross_zone,
-            prefer=bench.file.prefer,
-            top=top,
-            method=method,
-            progress=progress,
-            time_limit_s=time_limit,
-        )
+        with solver_output_to_stderr():
+            return plan(
+                job,
+                offers,
+                predictor,
+                bench.batch_ranges,
+                allow_cross_zone=bench.file.allow_cross_zone,
+                prefer=bench.file.prefer,
+                top=top,
+                method=method,
+                progress=progress,
+                time_limit_s=time_limit,
+            )
 
     with SearchProgress("Looking at configurations") as progress:
         result = planned(job, bench.catalog.offers, chosen, max(top, 2), progress)

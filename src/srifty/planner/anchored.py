@@ -184,7 +184,7 @@ class _Program:
             integrality=np.ones(columns),
             bounds=solver.Bounds(0, most),
             constraints=solver.LinearConstraint(np.stack(rows), low, high),
-            # With it, HiGHS prints a line of its own to standard output now and then.
+            # With it, HiGHS prints lines of its own to standard output more often.
             options={"presolve": False},
         )
         if found.x is None:
