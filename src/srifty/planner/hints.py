@@ -14,8 +14,9 @@ from srifty.planner.supply import TypeSupply
 from srifty.simulator.predictor import Predictor
 from srifty.units import format_duration, format_usd
 
-# Seconds that may be spent on a hint: it need not be the best one.
-_HINT_S = 0.1
+# What a hint, which need not be the best one, may take: seconds, and a share of the time left.
+_MOST_HINT_S = 0.5
+_HINT_SHARE = 0.25
 # Gains below this share are not worth a line.
 _LEAST_GAIN = 0.03
 
@@ -48,7 +49,7 @@ def wider_space_hints(
         if clock.left_s <= 0:
             break
         rule = SpaceRule(variant.batch_rule, accumulate=variant.accumulate)
-        short = replace(clock, limit_s=min(_HINT_S, clock.left_s))
+        short = replace(clock, limit_s=min(_MOST_HINT_S, _HINT_SHARE * clock.left_s))
         found = explore(variant, places, predictor, rule, short, best_only=True)
         ranked = found.ranked(found.feasible)
         if ranked.size:
