@@ -167,6 +167,18 @@ def test_a_large_space_is_searched_and_its_proof_is_shown():
     assert result.front[-1] == result.plan
 
 
+@pytest.mark.parametrize("rule", list(BatchRule))
+def test_runners_up_are_seen_beside_the_optimum(rule):
+    market = make_market((24, 8, 12))
+    result = searched(market, market.job(512, batch_rule=rule))
+    assert result.proved_optimal
+    assert len(result.ranking) == 5
+    assert all(plan.config.samples == 512 for plan in (*result.ranking, *result.front))
+    costs = [plan.forecast.cost_usd.mean for plan in result.ranking]
+    assert costs == sorted(costs)
+    assert len(result.front) > 2
+
+
 def test_both_ends_of_the_front_are_found():
     market = make_market((12, 4, 6))
     cheap = searched(market, market.job(256, objective=Objective.COST))

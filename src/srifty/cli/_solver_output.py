@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def solver_output_to_stderr() -> Iterator[None]:
+def solver_output_to_stderr() -> Generator[None]:
     """Sends to standard error what is written to standard output meanwhile.
 
     HiGHS, scipy's integer-program solver, prints a line of its own now and then, whatever it is

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from srifty.core.hardware import InstanceType
 from srifty.planner.evaluate import Candidates
 from srifty.planner.space import SpaceRule, Splits, enumerate_splits
 from srifty.planner.supply import TypeSupply
@@ -29,22 +30,19 @@ def neighbours(
         rule: which splits the space holds.
     """
     ranked = found.ranked(found.feasible)
-    configs = found.configs
-    used = {
-        configs.offers[offer].instance_type
-        for row in ranked[:1]
-        for offer in configs.offer[row][configs.count[row] > 0]
-    }
-    return [
-        _near(supplies, used, found.job.global_batch, rule, _MOST_ROWS // len(places))
-        if used
-        else _widened([], len(supplies))
-        for supplies in places
-    ]
+    if not ranked.size:
+        return [_widened([], len(supplies)) for supplies in places]
+    used = {group.offer.instance_type for group in found.configs.config(int(ranked[0])).groups}
+    most = _MOST_ROWS // len(places)
+    return [_near(supplies, used, found.job.global_batch, rule, most) for supplies in places]
 
 
 def _near(
-    supplies: Sequence[TypeSupply], used: set[object], global_batch: int, rule: SpaceRule, most: int
+    supplies: Sequence[TypeSupply],
+    used: set[InstanceType],
+    global_batch: int,
+    rule: SpaceRule,
+    most: int,
 ) -> Splits:
     together = tuple(t for t, s in enumerate(supplies) if s.instance_type in used)
     others = [t for t in range(len(supplies)) if t not in together]
