@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
@@ -21,6 +21,7 @@ def extra(rate, length_s, recovery_s):
     return value(extra_time(hazard, np.array([length_s]), recovery_s, hazard))
 
 
+@settings(deadline=None)
 @given(rates, lengths, st.floats(0.0, 1e4))
 def test_expected_time_is_dalys(rate, length_s, recovery_s):
     if rate * length_s > 50:
@@ -29,6 +30,7 @@ def test_expected_time_is_dalys(rate, length_s, recovery_s):
     assert length_s + extra(rate, length_s, recovery_s)[0] == pytest.approx(daly, rel=1e-9)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-12, 1e-2), st.floats(0.1, 3.0))
 def test_rare_losses_repeat_half_a_stretch(a, recovery):
     # To first order: with chance a, half of the stretch is lost on average, and a recovery.
@@ -62,12 +64,14 @@ def test_moments_agree_with_simulated_stretches():
     assert math.sqrt(variance) == pytest.approx(np.std(extras), rel=0.02)
 
 
+@settings(deadline=None)
 @given(rates, rates, lengths, st.floats(0.0, 1e4))
 def test_more_losses_take_longer(one, other, length_s, recovery_s):
     low, high = sorted((one, other))
     assert extra(low, length_s, recovery_s)[0] <= extra(high, length_s, recovery_s)[0] * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-8, 1e-2), st.floats(1e-2, 1e3))
 def test_the_best_interval_is_the_best(rate, save_s):
     def waste(log_interval):
@@ -95,6 +99,7 @@ def law(none=0.5, mean=1000.0, std=20.0, late=300.0, late_std=250.0, skew=1.5):
     return MixedLaw(*(np.array([v]) for v in (none, mean, std, mean + late, late_std, skew)))
 
 
+@settings(deadline=None)
 @given(
     none=st.floats(0.0, 0.999),
     late=st.floats(0.0, 1e4),
