@@ -24,15 +24,27 @@ import numpy as np
 
 from srifty.allreduce.learned import LearnedModel
 from srifty.allreduce.loading import blend_of, builtin_source
-from srifty.calibration import HoldOut, LinkPrior, calibrate, folds, forecast_observed
+from srifty.calibration import (
+    Fold,
+    HoldOut,
+    LinkPrior,
+    calibrate,
+    folds,
+    forecast_observed,
+    observed_configs,
+)
 from srifty.catalog import builtin_instance_types
 from srifty.cli._observed import open_observed
+from srifty.core.job import Overheads
+from srifty.core.observation import Observation
+from srifty.simulator import forecast_jobs
 
 _PREDICTORS = ("srifty", "apm", "compute-only")
 _COLUMNS = ("workload", "gpu", "instance_type", "placement", "vms", "workers", "local_batch")
 # The cluster of the traces → its instance type; Azure's is not stated there.
 _INSTANCE_TYPES = {"aws": "g4dn.12xlarge", "azure": "azure-8xV100"}
 _SMALL = 4
+_JOB_ITERATIONS = 1000
 _SPLITS = {
     "Each workload from the others": ("--hold-out", "workload"),
     "6, 8, 12 and 16 VMs from 2, 3 and 4": ("--hold-out", "nodes", "--train-max-vms", "4"),
@@ -144,6 +156,59 @@ def term_errors(path: Path) -> dict[str, float]:
     return errors
 
 
+def promises_kept(path: Path) -> dict[str, tuple[int, float, dict[str, float]]]:
+    """Returns how often jobs end within the time that a plan promises with nine odds in ten.
+
+    A job is `_JOB_ITERATIONS` iterations of one row that was held out, each as long as measured;
+    the promise is the quantile that `srifty plan` checks deadlines and budgets with, from a
+    simulator that was calibrated on what the split leaves in.
+
+    Returns:
+        By split: the jobs, the share that ends in time, and that share by workload.
+    """
+    observed = open_observed(path)
+    blend = blend_of(builtin_source(), {**builtin_instance_types(), **observed.kinds})
+    prior = LearnedModel(blend).without_relatives(observed.kinds)
+    found: dict[str, tuple[int, float, dict[str, float]]] = {}
+    for title, parts in _promise_splits(observed.observations).items():
+        kept: dict[str, list[bool]] = {}
+        for part in parts:
+            kind = observed.kinds[part.instance_type]
+            learned = calibrate(kind, part.learned, observed.workloads, prior)
+            for name in dict.fromkeys(row.workload for row in part.held):
+                rows = [row for row in part.held if row.workload == name]
+                workload = observed.workloads[name]
+                iterations = forecast_observed(rows, workload, learned, prior)
+                overheads = Overheads(launch_s=0.0, restore_s=0.0)
+                job = replace(workload.job, iterations=_JOB_ITERATIONS, overheads=overheads)
+                jobs = forecast_jobs(job, observed_configs(rows, kind), iterations)
+                measured_s = _JOB_ITERATIONS * np.array([row.step_s for row in rows])
+                within = measured_s <= jobs.time_quantile_s(0.9)
+                kept.setdefault(name, []).extend(map(bool, within))
+        every = [each for own in kept.values() for each in own]
+        by_workload = {name: sum(own) / len(own) for name, own in sorted(kept.items())}
+        found[title] = (len(every), sum(every) / len(every), by_workload)
+    return found
+
+
+def _promise_splits(rows: tuple[Observation, ...]) -> dict[str, list[Fold]]:
+    """Returns the folds of each split: other workloads, fewer VMs, and both at once."""
+    workloads = folds(rows, HoldOut.WORKLOAD, train_max_vms=_SMALL)
+    both = [
+        replace(
+            part,
+            learned=tuple(row for row in part.learned if row.vms <= _SMALL),
+            held=tuple(row for row in part.held if row.vms > _SMALL),
+        )
+        for part in workloads
+    ]
+    return {
+        "each workload from the others": list(workloads),
+        "more than 4 VMs from 2 to 4": list(folds(rows, HoldOut.NODES, train_max_vms=_SMALL)),
+        "both: more than 4 VMs from 2 to 4 of the other workloads": both,
+    }
+
+
 def page(data: Path) -> str:
     """Returns the results as a Markdown page."""
     rows = cluster_rows(data / "step_times.csv", "aws")
@@ -168,10 +233,26 @@ def page(data: Path) -> str:
             if options[1] == "workload":
                 with forecasts.open(encoding="utf-8") as file:
                     held = list(csv.DictReader(file))
+        promises = promises_kept(path)
         terms = term_errors(path)
         write_rows(cluster_rows(data / "step_times.csv", "azure"), path)
         azure = evaluate(path, ("--hold-out", "workload"))
+    names = sorted({name for _, _, by_workload in promises.values() for name in by_workload})
     lines += [
+        "",
+        "## Jobs that end within what a plan promises",
+        "",
+        f"Jobs of {_JOB_ITERATIONS:,} iterations, each as long as measured, against the 90 %",
+        "quantile of the job's time: what `srifty plan` checks a deadline with.",
+        "",
+        f"| learned from | jobs | end in time | {' | '.join(names)} |",
+        "|---" * (3 + len(names)) + "|",
+        *(
+            f"| {title} | {count:,} | {share:.1%} | "
+            + " | ".join(f"{by_workload[name]:.0%}" for name in names)
+            + " |"
+            for title, (count, share, by_workload) in promises.items()
+        ),
         "",
         "## What each term of the calibration is worth",
         "",

@@ -88,6 +88,13 @@ def format_usd(usd: float) -> str:
     return f"${usd:,.0f}"
 
 
+def format_odds(probability: float) -> str:
+    """Returns a probability in whole percent; a forecast is never quite certain."""
+    if probability > 0.995:
+        return ">99%"
+    return "<1%" if probability < 0.005 else f"{probability:.0%}"
+
+
 def format_bytes(count: float) -> str:
     """Returns a number of bytes for people, in powers of 1024: `512 B`, `25 MiB`."""
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):

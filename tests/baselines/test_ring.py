@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from srifty.baselines import Ring, RingAllreduce, fit_ring
+from srifty.baselines import Ring, RingAllreduce, fit_ring, ring_of_two_vms
 from tests.builders import LinearAllreduce, make_type
 
 KIND = make_type("b4.large", gpus=4)
@@ -37,3 +37,16 @@ def test_the_ring_counts_between_vms_of_its_type_only():
     np.testing.assert_array_equal(found.model_fraction, before.model_fraction)
     assert model.warnings(KIND, 8, 2, sizes) == otherwise.warnings(KIND, 8, 2, sizes)
     assert len(model.assumptions([KIND, other])) == 2
+
+
+def test_a_ring_is_read_off_two_vms():
+    world, vms = np.array([8]), np.array([2])
+    truth = RingAllreduce({KIND.name: Ring(80e-6, 2e9)}, LinearAllreduce())
+    found = ring_of_two_vms(truth, KIND)
+    assert found.alpha_s == pytest.approx(80e-6, rel=1e-3)
+    assert found.beta == pytest.approx(2e9, rel=1e-3)
+    again = RingAllreduce({KIND.name: found}, LinearAllreduce())
+    sizes = np.array([1e3, 1e6, 1e9])
+    np.testing.assert_allclose(
+        again.time_s(KIND, world, vms, sizes), truth.time_s(KIND, world, vms, sizes), rtol=1e-3
+    )

@@ -27,6 +27,7 @@ def _lab(tmp_path):
         "markets": ["spot"],
         "quota": {"p3.16xlarge": 2},
         "prices": {"p3.16xlarge": {"spot": 10.0}},
+        "interruptions": {"p3.16xlarge": "0/h"},
         "owned": [LAB],
     }
     return write_case(tmp_path, offers, T4, V100, global_batch=512, iterations=10_000)
@@ -188,7 +189,11 @@ def _two_zones(tmp_path):
         cells("p3.8xlarge", "V100", 4, 32, 16384, "12.24", "5.00", "use1-az1"),
         cells("p3.8xlarge", "V100", 4, 32, 16384, "12.24", "3.00", "use1-az2"),
     )  # fmt: skip
-    offers = {"markets": ["spot"], "quota": {"g4dn.12xlarge": 1, "p3.8xlarge": 1}}
+    offers = {
+        "markets": ["spot"],
+        "quota": {"g4dn.12xlarge": 1, "p3.8xlarge": 1},
+        "interruptions": {"g4dn.12xlarge": "0/h", "p3.8xlarge": "0/h"},
+    }
     return write_case(
         tmp_path,
         offers,

@@ -9,7 +9,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "resnet50.yaml"
 GLOBAL_BATCH = 1024
 KEYS = {
     "verdict", "plan", "ranking", "front", "method", "considered", "proved_optimal", "seconds",
-    "assumptions", "reasons",
+    "assumptions", "reasons", "gap",
 }  # fmt: skip
 PLAN_KEYS = {"config", "groups", "world_size", "iteration_s", "parts", "time_s", "cost_usd"}
 GROUP_KEYS = {
@@ -50,10 +50,18 @@ def test_json_has_what_the_contract_names():
     assert document.keys() >= KEYS
     assert document["verdict"] == "optimal"
     assert document["proved_optimal"] is True
+    assert document["gap"] == 0
     assert document["reasons"] == []
     for each in (document["plan"], *document["ranking"], *document["front"]):
         assert_plan(each, GLOBAL_BATCH)
     assert document["plan"] == document["ranking"][0]
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+def test_a_time_limit_that_is_none_is_refused(seconds):
+    outcome = srifty("plan", EXAMPLE, "--time-limit", seconds)
+    assert outcome.code == 2
+    assert "--time-limit" in outcome.err
 
 
 def test_quotas_hold():
@@ -217,3 +225,68 @@ def test_doubts_about_profile_and_synchronisation_are_said(tmp_path, command):
     found = [text for text in document["warnings"] if "spare.weight get no gradient" in text]
     assert found
     assert "static_graph=True" in found[0]
+
+
+def test_explanations(tmp_path):
+    text = job_text(extra="deadline: 90s")
+    path = write_job(tmp_path, text)
+    outcome = srifty("plan", path, "--explain", "--json", "--top", "1")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == ""
+    document = json.loads(outcome.out)
+    assert len(document["ranking"]) == 1
+    kinds = {each["kind"] for each in document["explanations"]}
+    assert {"sensitivity", "runner-up"} <= kinds
+    for each in document["explanations"]:
+        assert {"kind", "subject", "message", "config", "extra_usd", "extra_s", "parts"} == set(
+            each
+        )
+    shown = srifty("plan", path, "--explain").out
+    assert "What would change the choice" in shown
+    assert "Why the runner-up lost" in shown
+    plain = json.loads(srifty("plan", path, "--json").out)
+    assert "explanations" not in plain
+
+
+def test_lost_vms_are_told_of(tmp_path):
+    text = job_text(
+        ("{launch: 0s}", "{launch: 0s, checkpoint: {every: auto, takes: 1s}}"),
+        ("{g4dn.xlarge: 4}", "{g4dn.xlarge: {spot: 4}}\n  interruptions: {g4dn.xlarge: 2/h}"),
+        ("iterations: 100", "iterations: 100000"),
+    )
+    path = write_job(tmp_path, text)
+    told = json.loads(srifty("plan", path, "--json").out)["plan"]["interruptions"]
+    assert told["expected"] > 1
+    assert 0 < told["none_probability"] < 0.5
+    assert told["lost_s"] > 0
+    assert 1 <= told["checkpoint_every"] < 100000
+    shown = srifty("plan", path).out
+    assert f"a checkpoint every {told['checkpoint_every']:,} iterations" in shown
+    assert "g4dn.xlarge (spot) is taken back 2 times per VM-hour" in shown
+
+
+@pytest.mark.parametrize("method", ["auto", "exhaustive", "anchored"])
+def test_methods_search_and_say_how(tmp_path, method):
+    code, document = plan(write_job(tmp_path), "--method", method)
+    assert code == 0
+    assert document["method"] == ("anchored" if method == "anchored" else "exhaustive")
+    assert document["proved_optimal"] == (method != "anchored")
+
+
+def test_predictors_forecast_differently(tmp_path):
+    layers = [{"name": "conv", "flops": 1e9, "bytes": 1e6, "parameters": 250000}]
+    path = write_job(tmp_path, profile=profile_document(layers=layers))
+    times_s = {
+        name: plan(path, "--predictor", name)[1]["plan"]["time_s"]["mean"]
+        for name in ("srifty", "apm", "paleo")
+    }
+    assert len(set(times_s.values())) == 3
+
+
+def test_paleo_without_layers_is_one_clear_error(tmp_path):
+    outcome = srifty("plan", write_job(tmp_path), "--predictor", "paleo")
+    assert outcome.code == 2
+    assert outcome.err.startswith(
+        "error: --predictor paleo: layers: unknown in the profile of toy on T4"
+    )
+    assert outcome.out == ""

@@ -9,11 +9,13 @@ FOUR = "4g4dn.xlarge (spot)@16"
 
 
 def test_json(tmp_path):
-    outcome = srifty("simulate", write_job(tmp_path), "--config", FOUR, "--json")
+    steady = ("--set", "offers.interruptions={g4dn.xlarge: 0/h}")
+    outcome = srifty("simulate", write_job(tmp_path), *steady, "--config", FOUR, "--json")
     assert outcome.code == 0
     assert outcome.err == ""
     document = json.loads(outcome.out)
     assert document["config"] == FOUR
+    assert document["interruptions"] is None
     assert document["world_size"] == 4
     assert document["groups"][0]["local_batch"] == [16]
     parts = document["parts"]
@@ -110,3 +112,19 @@ def test_a_trace_that_cannot_be_written(tmp_path):
     assert outcome.code == 2
     assert outcome.out == ""
     assert f"{path}: cannot be written" in outcome.err
+
+
+def test_baselines_forecast_without_spread_and_show_no_trace(tmp_path):
+    path = write_job(tmp_path)
+    config = ("--config", "2g4dn.xlarge@32")
+    ours, apm = (
+        json.loads(srifty("simulate", path, *config, "--predictor", name, "--json").out)
+        for name in ("srifty", "apm")
+    )
+    assert apm["time_s"]["std"] == 0 < ours["time_s"]["std"]
+    assert any("one line" in sentence for sentence in apm["assumptions"])
+    trace = tmp_path / "trace.json"
+    outcome = srifty("simulate", path, *config, "--predictor", "apm", "--trace", trace)
+    assert outcome.code == 2
+    assert "--trace" in outcome.err
+    assert not trace.exists()

@@ -78,6 +78,21 @@ class LinkParameters:
         per_byte = (2 * (world_size - 1) / world_size) / self.capacity(vms)
         return latency, size_bytes * per_byte
 
+    def least_time_s(
+        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray
+    ) -> FloatArray:
+        """Returns seconds that no world of at least so many ranks and VMs undercuts.
+
+        Each rank that is no VM's first is a hop more, inside a VM or between two; and the part of
+        the bytes that crosses, `(n−1)/n`, grows with n.
+        """
+        hop = min(self.alpha_between_s, self.alpha_inside_s)
+        latency = self.base_s + 2 * (vms - 1) * self.alpha_between_s + 2 * (world_size - vms) * hop
+        fastest = np.where(vms > 1, self.beta_between, max(self.beta_between, self.beta_inside))
+        transfer = size_bytes * (2 * (world_size - 1) / world_size) / fastest
+        total = np.maximum(latency, transfer) if self.overlap else latency + transfer
+        return np.where(world_size > 1, total * _ROUNDING, 0.0)
+
     def capacity(self, vms: FloatArray) -> FloatArray:
         """Returns the bus bandwidth that decides, bytes per second."""
         return np.where(vms > 1, self.beta_between, self.beta_inside)
@@ -92,6 +107,7 @@ _NVLINK = replace(_PCIE, beta_inside=60e9, basis="NVLink, assumed")
 # AWS types (1 GPU per VM), with some 50 µs per hop.
 BETWEEN_EFFICIENCY = 0.5
 _BETWEEN_ALPHA_S = 50e-6
+_ROUNDING = 1 - 1e-9  # lower bounds stay below what they bound
 # In-network reduction lifts bus bandwidth somewhat above the line rate (480 on 400 GB/s, p5), never
 # twice as high.
 _MOST_OVER_RATED = 2.0
@@ -145,6 +161,27 @@ class AlphaBetaModel:
             vms[:, None].astype(np.float64),
             size_bytes[None, :],
         )
+
+    def least_time_s(
+        self,
+        instance_type: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        *,
+        most_per_vm: int,
+    ) -> FloatArray:
+        """See `FlooredAllreduce.least_time_s`."""
+        del most_per_vm
+        return self.links(instance_type).least_time_s(
+            world_size[:, None].astype(np.float64),
+            vms[:, None].astype(np.float64),
+            size_bytes[None, :],
+        )
+
+    def least_spread(self, instance_type: InstanceType) -> float:
+        """See `FlooredAllreduce.least_spread`: it is the same for every world."""
+        return float(np.hypot(_ALLOCATION_FRACTION, self.links(instance_type).model_fraction))
 
     def bus_capacity(
         self, instance_type: InstanceType, world_size: IntArray, vms: IntArray

@@ -205,15 +205,15 @@ class Atlas:
 
 def worlds_of(questions: SampleTable) -> Iterator[tuple[CurveKey, int, int, IntArray]]:
     """Yields each (curve, world size, VMs) that is asked about, with the numbers of its rows."""
-    keys = np.stack([questions.curve, questions.world_size, questions.vms], axis=1)
-    if not len(keys):
+    if not len(questions):
         return
-    distinct, group = np.unique(keys, axis=0, return_inverse=True)
-    order = np.argsort(group.reshape(-1), kind="stable")
-    bounds = np.searchsorted(group.reshape(-1)[order], np.arange(len(distinct) + 1))
-    for number, (curve, world_size, vms) in enumerate(distinct):
-        rows = order[bounds[number] : bounds[number + 1]]
-        yield questions.curves[int(curve)], int(world_size), int(vms), rows
+    columns = (questions.vms, questions.world_size, questions.curve)
+    order = np.lexsort(columns)
+    differs = np.any([np.diff(column[order], prepend=-1) != 0 for column in columns], axis=0)
+    for rows in np.split(order, np.flatnonzero(differs)[1:]):
+        first = rows[0]
+        curve = questions.curves[int(questions.curve[first])]
+        yield curve, int(questions.world_size[first]), int(questions.vms[first]), rows
 
 
 def _concurrency_gains(table: SampleTable) -> Mapping[Sheet, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,4 +79,33 @@ class AllreduceModel(Protocol):
         self, instance_type: InstanceType, world_size: int, vms: int, size_bytes: FloatArray
     ) -> tuple[str, ...]:
         """Returns what to doubt about the times of one world, in full sentences."""
+        ...
+
+
+@runtime_checkable
+class FlooredAllreduce(Protocol):
+    """An allreduce model that knows what its answers cannot fall below: searches can then prune."""
+
+    def least_time_s(
+        self,
+        instance_type: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        *,
+        most_per_vm: int,
+    ) -> FloatArray:
+        """Returns (R, K) seconds that `time_s` undercuts in no world at least as large.
+
+        Args:
+            instance_type: the VM shape.
+            world_size: (R,) least number of ranks; 1 gives 0 seconds.
+            vms: (R,) least number of VMs, no more than ranks.
+            size_bytes: (K,) bytes that each rank contributes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
+        """
+        ...
+
+    def least_spread(self, instance_type: InstanceType) -> float:
+        """Returns the least spread (allocation and model together) of any world, a fraction."""
         ...

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srifty.allreduce import splits
-from srifty.allreduce.atlas import Atlas, Origin
+from srifty.allreduce.atlas import Atlas, Origin, Sheet
 from srifty.allreduce.base import Z90
 from srifty.allreduce.boosting import BoostingOptions
 from srifty.allreduce.estimator import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from srifty.allreduce.boosted import Boosted
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 CONFIDENCE = 0.9
@@ -142,6 +143,53 @@ class Blend:
             log_time[alone] = answers[BOOSTED].log_time[alone]
             log_sd[alone] = _STAND_IN_SD
         return Forecasts(log_time, log_sd, basis.origin)
+
+    def least_log_time(
+        self,
+        sheet: Sheet,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        most_per_vm: int,
+    ) -> FloatArray | None:
+        """Returns (R, S) log seconds that no answer for a world as large on a curve undercuts.
+
+        Whatever an answer rests on, it is an average with one of a few sets of weights; the least
+        average of what the members do not undercut is a bound for all.
+
+        Args:
+            sheet: a measured curve.
+            world_size: (R,) ranks at least.
+            vms: (R,) VMs at least.
+            size_bytes: (S,) sizes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
+
+        Returns:
+            None where trees take part, of which nothing is known.
+        """
+        members: dict[str, FloatArray] = {}
+        for name, member in self._members.items():
+            if isinstance(member, CurveEstimator):
+                members[name] = member.least_log_time(
+                    sheet, world_size, vms, size_bytes, most_per_vm
+                )
+        worlds = self.atlas.sheets[sheet].worlds()
+        measured = np.any([(n >= world_size) & (v >= vms) for n, v in worlds], axis=0)
+        inside = max(n for n, _ in worlds) > world_size
+        always = np.ones_like(inside)
+        least = np.where(measured[:, None], members[KRIGING], np.inf)
+        large = size_bytes >= LARGE_BYTES
+        for regime, rows in (("probed", measured), (INSIDE, inside), ("outside", always)):
+            for side in (False, True):
+                weights = {
+                    n: w for n, w in self.recipe.weights(regime, large=side).items() if w > 0
+                }
+                if not weights.keys() <= members.keys():
+                    return None
+                here = np.ix_(rows, large == side)
+                mean = np.sum([w * members[name][here] for name, w in weights.items()], axis=0)
+                least[here] = np.minimum(least[here], mean)
+        return least
 
     def _curve_makers(self) -> dict[str, Callable[[], CurveEstimator]]:
         return {

@@ -47,12 +47,19 @@ class Estimator(Protocol):
         ...
 
 
-class _CurveModel(Protocol):
-    def __call__(
-        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Returns (P,) log seconds and (P,) standard deviations, point by point; P > 0."""
-        ...
+@dataclass(frozen=True)
+class _CurveModel:
+    """What is known of one curve.
+
+    Attributes:
+        answers: world sizes, VMs and bytes, (P,) each → (P,) log seconds and (P,) standard
+            deviations, point by point; P > 0.
+        least: world sizes (R,), VMs (R,), bytes (S,) and most ranks per VM → (R, S) log seconds
+            that no world of at least so many ranks and VMs undercuts.
+    """
+
+    answers: Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+    least: Callable[[FloatArray, FloatArray, FloatArray, int], FloatArray]
 
 
 class CurveEstimator:
@@ -91,12 +98,32 @@ class CurveEstimator:
                 by_sheet.setdefault(basis.sheet, []).append(rows)
         for sheet, parts in by_sheet.items():
             rows = np.concatenate(parts)
-            log_time[rows], log_sd[rows] = self._model(sheet)(
+            log_time[rows], log_sd[rows] = self._model(sheet).answers(
                 questions.world_size[rows].astype(np.float64),
                 questions.vms[rows].astype(np.float64),
                 asked_bytes[rows],
             )
         return Forecasts(log_time, log_sd, origin)
+
+    def least_log_time(
+        self,
+        sheet: Sheet,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        most_per_vm: int,
+    ) -> FloatArray:
+        """Returns (R, S) log seconds that no world of at least so many ranks and VMs undercuts.
+
+        Args:
+            sheet: the curve that is asked.
+            world_size: (R,) ranks at least.
+            vms: (R,) VMs at least.
+            size_bytes: (S,) sizes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
+        """
+        ranks, machines = world_size.astype(np.float64), vms.astype(np.float64)
+        return self._model(sheet).least(ranks, machines, size_bytes, most_per_vm)
 
     def _model(self, sheet: Sheet) -> _CurveModel:
         if sheet not in self._models:
@@ -106,25 +133,40 @@ class CurveEstimator:
 
 def interpolated(types: Mapping[str, InstanceType] | None = None) -> CurveEstimator:
     """Returns the estimator that interpolates log time in log size and log world size."""
-    return CurveEstimator(lambda points: _without_sd(InterpolatedCurve(points).log_time), types)
+
+    def model(points: Points) -> _CurveModel:
+        curve = InterpolatedCurve(points)
+        return _CurveModel(_without_sd(curve.log_time), curve.least_log_time)
+
+    return CurveEstimator(model, types)
 
 
 def kriging(types: Mapping[str, InstanceType] | None = None) -> CurveEstimator:
     """Returns the estimator that puts a Gaussian random field around each curve's trend."""
-    return CurveEstimator(lambda points: KrigingCurve(points).predict, types)
+
+    def model(points: Points) -> _CurveModel:
+        curve = KrigingCurve(points)
+        return _CurveModel(curve.predict, curve.least_log_time)
+
+    return CurveEstimator(model, types)
 
 
 def alpha_beta(types: Mapping[str, InstanceType] | None = None) -> CurveEstimator:
     """Returns the estimator that knows a latency and a bandwidth per curve and link level."""
-    return CurveEstimator(lambda points: _without_sd(Trend.fit(points).log_time), types)
+
+    def model(points: Points) -> _CurveModel:
+        trend = Trend.fit(points)
+        return _CurveModel(_without_sd(trend.log_time), trend.least_log_time)
+
+    return CurveEstimator(model, types)
 
 
 def _without_sd(
     log_time: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
-) -> _CurveModel:
-    def model(
+) -> Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+    def answers(
         world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         return log_time(world_size, vms, size_bytes), np.full(len(size_bytes), np.nan)
 
-    return model
+    return answers

@@ -31,12 +31,50 @@ class InterpolatedCurve:
     ) -> FloatArray:
         """Returns (P,) log seconds, point by point."""
         log_time = np.empty(len(size_bytes))
-        worlds = np.stack([world_size, vms], axis=1)
-        distinct, group = np.unique(worlds, axis=0, return_inverse=True)
-        for number, (n, v) in enumerate(distinct.tolist()):
-            rows = group.reshape(-1) == number
+        # One number per world: sorting those is several times faster than sorting pairs.
+        keys = world_size * 2.0**26 + vms
+        order = np.argsort(keys, kind="stable")
+        starts = np.flatnonzero(np.diff(keys[order], prepend=-1.0))
+        for rows in np.split(order, starts[1:]):
+            n, v = float(world_size[rows[0]]), float(vms[rows[0]])
             log_time[rows] = self._in_world(n, v, size_bytes[rows])
         return log_time
+
+    def least_log_time(
+        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray, most_per_vm: int
+    ) -> FloatArray:
+        """Returns (R, S) log seconds that no world of at least so many ranks undercuts.
+
+        Along the worlds with equally many ranks per VM the logarithm is linear between measured
+        worlds: it is least at the world size asked about or at a larger measured one.
+
+        Args:
+            world_size: (R,) ranks at least.
+            vms: (R,) VMs at least; not looked at.
+            size_bytes: (S,) sizes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
+        """
+        del vms
+        x = np.log(world_size)
+        least = np.full((len(x), len(size_bytes)), np.inf)
+        # Of the numbers of ranks per VM, those beyond the nearest to the ends never answer.
+        ends = [self._alike(end) for end in (1.0, float(most_per_vm))]
+        low, high = (sorted(n / v for n, v, *_ in worlds) for worlds in ends)
+        for ranks_per_vm in {n / v for n, v, *_ in self._worlds}:
+            if not low[0] - 1e-9 <= ranks_per_vm <= high[-1] + 1e-9:
+                continue
+            worlds = self._alike(ranks_per_vm)
+            at = np.log(np.array([n for n, *_ in worlds], dtype=np.float64))
+            curves = np.stack([_along_sizes(size_bytes, sizes, log) for *_, sizes, log in worlds])
+            after = np.clip(np.searchsorted(at, x), 1, max(len(at) - 1, 1))
+            after = np.minimum(after, len(at) - 1)
+            before = np.maximum(after - 1, 0)
+            width = np.where(after > before, at[after] - at[before], 1.0)
+            share = np.clip((x - at[before]) / width, 0.0, 1.0)[:, None]
+            here = (1 - share) * curves[before] + share * curves[after]
+            larger = np.minimum.accumulate(curves[::-1], axis=0)[::-1]
+            np.minimum(least, np.minimum(here, larger[after]), out=least)
+        return least
 
     def _in_world(self, world_size: float, vms: float, size_bytes: FloatArray) -> FloatArray:
         worlds = self._alike(world_size / vms)

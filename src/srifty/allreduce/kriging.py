@@ -84,6 +84,49 @@ class KrigingCurve:
         variance = np.maximum(self._prior_variance(at) - explained, 0.0)
         return mean, np.sqrt(variance + self._quirk(at[:, 2]) + _REPEAT)
 
+    def least_log_time(
+        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray, most_per_vm: int
+    ) -> FloatArray:
+        """Returns (R, S) log seconds that no world of at least so many ranks and VMs undercuts.
+
+        The field is `c(s) + f(log2 V, s) + h(log2 g, s)`, where f and h are linear between the
+        measured worlds and constant beyond them: each is least at its end or at a measured world.
+
+        Args:
+            world_size: (R,) ranks at least.
+            vms: (R,) VMs at least.
+            size_bytes: (S,) sizes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
+        """
+        rows, sizes = len(world_size), len(size_bytes)
+        octaves = np.abs(np.log2(size_bytes)[:, None] - self._at[None, :, 2])
+        level = _LEVEL + _SHAPE * _matern52(octaves / _SHAPE_OCTAVES)
+        step = _STEP + _STEP_SHAPE * _matern32(octaves / _STEP_OCTAVES)
+        least = np.broadcast_to(level @ self._weights, (rows, sizes)).copy()
+        for axis, rate in enumerate((1.0, _GPUS_OVER_VMS)):
+            ends = [self._origin[axis], 0.0, np.log2(most_per_vm)] if axis else [self._origin[axis]]
+            knots = np.unique(np.append(self._at[:, axis], ends))
+            if axis:
+                knots = knots[(knots >= 0) & (knots <= np.log2(most_per_vm))]
+            paths = _common_path(
+                knots[:, None] - self._origin[axis],
+                self._at[None, :, axis] - self._origin[axis],
+            )
+            values = rate * (paths * self._weights) @ step.T  # (knots, sizes)
+            if axis == 1:
+                least += values.min(axis=0)
+                continue
+            at = np.clip(np.log2(vms), knots[0], knots[-1])
+            after = np.clip(np.searchsorted(knots, at), 1, max(len(knots) - 1, 1))
+            after = np.minimum(after, len(knots) - 1)
+            before = np.maximum(after - 1, 0)
+            width = np.where(after > before, knots[after] - knots[before], 1.0)
+            share = ((at - knots[before]) / width)[:, None]
+            here = (1 - share) * values[before] + share * values[after]
+            beyond = np.minimum.accumulate(values[::-1], axis=0)[::-1]
+            least += np.minimum(here, beyond[after])
+        return least + self._trend.least_log_time(world_size, vms, size_bytes, most_per_vm)
+
     def _covariance(self, a: FloatArray, b: FloatArray) -> FloatArray:
         octaves = np.abs(a[:, None, 2] - b[None, :, 2])
         common = np.zeros_like(octaves)

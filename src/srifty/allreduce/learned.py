@@ -40,6 +40,7 @@ _FAMILY_FRACTION = 0.30
 _BEYOND_FRACTION = 0.30
 # Beyond the measured sizes: large messages show the bandwidth, those up to 64 KiB the latency.
 _LATENCY_SHOWS_BYTES = 2**16
+_ROUNDING = 1 - 1e-9  # lower bounds stay below what they bound
 _LATENCY_PER_HOP_S = 10e-6  # the best of the public logs over fabrics; TCP takes more
 
 
@@ -105,6 +106,80 @@ class LearnedModel:
             log_time = np.stack([row.log_time for row in rows])
             times[here] = np.exp(_at(size_bytes, log_time, slope=1.0))
         return times
+
+    def least_time_s(
+        self,
+        instance_type: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        *,
+        most_per_vm: int,
+    ) -> FloatArray:
+        """See `FlooredAllreduce.least_time_s`.
+
+        Worlds on one VM at least may be on one or on several. Of several curves any may be the one
+        that answers, so the least of them counts; but where one answers, those that measured all of
+        its worlds are as near, and the slowest counts. Everything that is made of a curve's answers
+        (their extension, the interpolation in size) grows with them.
+        """
+        several = np.maximum(np.maximum(vms, 2), -(-world_size // most_per_vm))
+        least = self._least_s(
+            instance_type, np.maximum(world_size, several), several, size_bytes, most_per_vm
+        )
+        alone = np.flatnonzero((vms == 1) & (world_size <= most_per_vm))
+        if alone.size:
+            ones = np.ones_like(alone)
+            inside = self._least_s(instance_type, world_size[alone], ones, size_bytes, most_per_vm)
+            least[alone] = np.minimum(least[alone], inside)
+        return np.where(world_size[:, None] > 1, least, 0.0)
+
+    def least_spread(self, instance_type: InstanceType) -> float:
+        """See `FlooredAllreduce.least_spread`."""
+        del instance_type
+        return float(np.hypot(self._blend.atlas.allocation_fraction, _LEAST_MODEL_FRACTION))
+
+    def _least_s(
+        self,
+        kind: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        most_per_vm: int,
+    ) -> FloatArray:
+        """Returns (R, K) least seconds, of worlds on one VM alone or on several alone."""
+        between = bool(vms.max(initial=1) > 1)
+        curves = self._curves(kind, between=between)
+        if not curves:
+            return self._figures.least_time_s(
+                kind, world_size, vms, size_bytes, most_per_vm=most_per_vm
+            )
+        covered = np.stack([_covered(self._span(s, factor)) for s, factor in curves.items()])
+        ends = [end for inside in covered for end in (inside.argmax(), _last(inside))]
+        covered[:, ~covered.any(axis=0)] = True
+        below, _ = _between(size_bytes)
+        # Of the grid, only what the asked sizes lie between, and what extensions start from.
+        columns = np.unique(np.concatenate([below, below + 1, np.array(ends, dtype=np.int64)]))
+        grid, covered = _GRID_BYTES[columns], covered[:, columns]
+        each = np.full((len(curves), len(world_size), len(grid)), -np.inf)
+        for number, (sheet, factor) in enumerate(curves.items()):
+            log_time = self._blend.least_log_time(
+                sheet, world_size, vms, grid * factor, most_per_vm
+            )
+            if log_time is None:
+                return np.zeros((len(world_size), len(size_bytes)))
+            sizes = covered[number]
+            log_time = self._kept_to_physics(kind, world_size, vms, sheet, factor, log_time, grid)
+            each[number][:, sizes] = log_time[:, sizes]
+        worlds = [set(self._blend.atlas.sheets[sheet].worlds()) for sheet in curves]
+        least = np.full((len(world_size), len(_GRID_BYTES)), np.inf)
+        for number, own in enumerate(worlds):
+            as_near = [other for other, theirs in enumerate(worlds) if theirs >= own]
+            slowest = each[as_near].max(axis=0)
+            sizes = covered[number]
+            at = columns[sizes]
+            least[:, at] = np.minimum(least[:, at], slowest[:, sizes])
+        return np.exp(_at(size_bytes, least, slope=1.0)) * _ROUNDING
 
     def bus_capacity(
         self, instance_type: InstanceType, world_size: IntArray, vms: IntArray
@@ -263,47 +338,48 @@ class LearnedModel:
         answer = self._blend.predict(SampleTable.ask(sheet.curve, place, n, v, asked_bytes))
         log_time = answer.log_time.reshape(-1, sizes)
         log_sd = answer.log_sd.reshape(-1, sizes)
+        ranks, machines = np.array(worlds, dtype=np.int64).T
+        log_time = self._kept_to_physics(kind, ranks, machines, sheet, size_factor, log_time)
+        low, high = span = self._span(sheet, size_factor)
+        if sheet.curve.instance_type != kind.name:
+            log_sd = np.full_like(log_sd, _FAMILY_FRACTION)
+        log_sd = np.where(_covered((low, high)), log_sd, np.maximum(log_sd, _BEYOND_FRACTION))
+        origins = [self._blend.atlas.basis(sheet.curve, n, v).origin for n, v in worlds]
         return [
-            self._answer(kind, world, sheet, size_factor, log_time[i], log_sd[i])
-            for i, world in enumerate(worlds)
+            _Row(log_time[i], log_sd[i], sheet, span, origin) for i, origin in enumerate(origins)
         ]
 
-    def _answer(
+    def _kept_to_physics(
         self,
         kind: InstanceType,
-        world: tuple[int, int],
+        world_size: IntArray,
+        vms: IntArray,
         sheet: Sheet,
         size_factor: float,
         log_time: FloatArray,
-        log_sd: FloatArray,
-    ) -> _Row:
-        world_size, vms = world
+        grid: FloatArray = _GRID_BYTES,
+    ) -> FloatArray:
+        """Returns (R, G) a curve's answers on the grid, extended beyond what was measured.
+
+        The worlds are on one VM alone, or on several alone.
+        """
         low, high = self._span(sheet, size_factor)
-        if sheet.curve.instance_type != kind.name:
-            log_sd = np.full(len(_GRID_BYTES), _FAMILY_FRACTION)
+        rated = gbit_to_bytes_per_s(kind.rated_gbit_per_s)
+        between = bool(vms.max(initial=1) > 1)
+        hops = 2 * (world_size - 1).astype(np.float64)
+        bus_factor = hops / world_size
         log_time = _extended(
             log_time,
-            low,
-            high,
-            least_s=_LATENCY_PER_HOP_S * 2 * (world_size - 1),
-            bus_bytes_per_s=BETWEEN_EFFICIENCY * gbit_to_bytes_per_s(kind.rated_gbit_per_s)
-            if vms > 1
-            else np.inf,
-            bus_factor=Collective.ALL_REDUCE.bus_factor(world_size),
-        )
-        if vms > 1 and kind.burst_gbit_per_s is not None:
-            # A probe of minutes sees the burst of an "up to" type; jobs outlast it.
-            bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * _GRID_BYTES
-            log_time = np.maximum(
-                log_time, np.log(bus_bytes / gbit_to_bytes_per_s(kind.rated_gbit_per_s))
-            )
-        return _Row(
-            log_time,
-            np.where(_covered((low, high)), log_sd, np.maximum(log_sd, _BEYOND_FRACTION)),
-            sheet,
+            grid,
             (low, high),
-            self._blend.atlas.basis(sheet.curve, world_size, vms).origin,
+            least_s=_LATENCY_PER_HOP_S * hops,
+            bus_bytes_per_s=BETWEEN_EFFICIENCY * rated if between else np.inf,
+            bus_factor=bus_factor,
         )
+        if between and kind.burst_gbit_per_s is not None:
+            # A probe of minutes sees the burst of an "up to" type; jobs outlast it.
+            log_time = np.maximum(log_time, np.log(bus_factor[:, None] * grid / rated))
+        return log_time
 
     def _curves(self, kind: InstanceType, *, between: bool) -> dict[Sheet, float]:
         """Returns the curves that the run may see, own before relatives', with size factors."""
@@ -395,42 +471,51 @@ def _slowest(rows: Sequence[tuple[_Row, BoolArray]]) -> _Row:
     )
 
 
-def _covered(measured_bytes: tuple[float, float]) -> NDArray[np.bool_]:
+def _covered(
+    measured_bytes: tuple[float, float], grid: FloatArray = _GRID_BYTES
+) -> NDArray[np.bool_]:
     """Marks the grid's sizes within a factor of two of what was measured."""
     low, high = measured_bytes
-    return (low / 2 <= _GRID_BYTES) & (high * 2 >= _GRID_BYTES)
+    return (low / 2 <= grid) & (high * 2 >= grid)
+
+
+def _last(marked: BoolArray) -> int:
+    """Returns the index of the last marked entry."""
+    return len(marked) - 1 - int(marked[::-1].argmax())
 
 
 def _extended(
     log_time: FloatArray,
-    low: float,
-    high: float,
+    grid: FloatArray,
+    measured_bytes: tuple[float, float],
     *,
-    least_s: float,
+    least_s: FloatArray,
     bus_bytes_per_s: float,
-    bus_factor: float,
+    bus_factor: FloatArray,
 ) -> FloatArray:
-    """Returns times on the grid that keep to physics beyond the measured sizes.
+    """Returns (R, G) times on a grid that keep to physics beyond the measured sizes.
 
     Above them time grows with the bytes, at the measured pace where that is one of bandwidth, else
     at what the network is rated for; below them it stays where latency shows, else it falls with
-    the bytes down to a usual latency.
+    the bytes down to a usual latency. Larger times are extended to larger ones.
     """
+    low, high = measured_bytes
     time_s = np.exp(log_time)
-    inside = np.flatnonzero(_covered((low, high)))
+    inside = np.flatnonzero(_covered(measured_bytes, grid))
     first, last = inside[0], inside[-1]
-    above = _GRID_BYTES[last] < _GRID_BYTES
+    above = grid[last] < grid
     if high >= LARGE_BYTES:
-        time_s[above] = time_s[last] * _GRID_BYTES[above] / _GRID_BYTES[last]
+        time_s[:, above] = time_s[:, last, None] * grid[above] / grid[last]
     else:
-        extra = bus_factor * (_GRID_BYTES[above] - _GRID_BYTES[last])
-        time_s[above] = time_s[last] + extra / bus_bytes_per_s
-    below = _GRID_BYTES[first] > _GRID_BYTES
+        extra = bus_factor[:, None] * (grid[above] - grid[last])
+        time_s[:, above] = time_s[:, last, None] + extra / bus_bytes_per_s
+    below = grid[first] > grid
     if low <= _LATENCY_SHOWS_BYTES:
-        time_s[below] = time_s[first]
+        time_s[:, below] = time_s[:, first, None]
     else:
-        falling = time_s[first] * _GRID_BYTES[below] / _GRID_BYTES[first]
-        time_s[below] = np.minimum(np.maximum(falling, least_s), time_s[first])
+        falling = time_s[:, first, None] * grid[below] / grid[first]
+        falling = np.maximum(falling, least_s[:, None])
+        time_s[:, below] = np.minimum(falling, time_s[:, first, None])
     return np.log(time_s)
 
 
@@ -451,13 +536,18 @@ def _at(size_bytes: FloatArray, tabled: FloatArray, *, slope: float = 0.0) -> Fl
         tabled: (R, G) values on the grid.
         slope: what is added for each e-fold beyond the largest size of the grid.
     """
-    octave = np.log2(size_bytes / _GRID_BYTES[0])
-    last = len(_GRID_BYTES) - 1
-    inside = np.clip(octave, 0.0, float(last))
-    below = np.minimum(inside.astype(np.int64), last - 1)
-    share = inside - below
-    beyond = slope * np.log(2) * np.maximum(octave - last, 0.0)
+    below, share = _between(size_bytes)
+    octaves = np.maximum(np.log2(size_bytes / _GRID_BYTES[-1]), 0.0)
+    beyond = slope * np.log(2) * octaves
     return (1 - share) * tabled[:, below] + share * tabled[:, below + 1] + beyond
+
+
+def _between(size_bytes: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Returns (K,) the grid's size below each, and how far above it each lies, in octaves."""
+    last = len(_GRID_BYTES) - 1
+    inside = np.clip(np.log2(size_bytes / _GRID_BYTES[0]), 0.0, float(last))
+    below = np.minimum(inside.astype(np.int64), last - 1)
+    return below, inside - below
 
 
 def _inside_samples(atlas: Atlas) -> list[AllreduceSample]:

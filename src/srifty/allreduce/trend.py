@@ -60,6 +60,27 @@ class Trend:
         design = _design(world_size, vms, size_bytes)
         return np.log(np.maximum(design @ np.array(self.coefficients), _LEAST_S))
 
+    def least_log_time(
+        self, world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray, most_per_vm: int
+    ) -> FloatArray:
+        """Returns (R, S) log seconds that no world of at least so many ranks and VMs undercuts.
+
+        `log2 V` is at least that of the VMs, and `log2 V + log2 g = log2 n` at least that of the
+        ranks: what is missing goes to the smaller coefficient.
+
+        Args:
+            world_size: (R,) ranks at least.
+            vms: (R,) VMs at least.
+            size_bytes: (S,) sizes.
+            most_per_vm: worlds have no more ranks than so many times their VMs.
+        """
+        vms = np.maximum(vms, world_size / most_per_vm)
+        fixed, of_vms, of_ranks, per_byte = self.coefficients
+        ranks = np.log2(world_size / vms)
+        latency = fixed + of_vms * np.log2(vms) + min(of_vms, of_ranks) * ranks
+        transfer = bus_bytes_of(size_bytes[None, :], world_size[:, None]) * per_byte
+        return np.log(np.maximum(latency[:, None] + transfer, _LEAST_S))
+
 
 def _design(world_size: FloatArray, vms: FloatArray, size_bytes: FloatArray) -> FloatArray:
     ranks_per_vm = world_size / vms

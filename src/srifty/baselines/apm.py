@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from srifty.allreduce.base import AllreduceModel
 from srifty.baselines.point_forecasts import point_forecasts
+from srifty.baselines.ring import RingAllreduce, ring_of_two_vms
 from srifty.compute.latency import LatencyModel
 from srifty.compute.piecewise import PiecewiseLinear
 from srifty.core.cluster import ClusterConfig
@@ -66,6 +67,22 @@ class Apm:
             "computation hides completely; all workers are equally fast.",
             *self.allreduce.assumptions(kinds),
         )
+
+
+def apm_of(job: Job, offers: Sequence[Offer], allreduce: AllreduceModel) -> Apm:
+    """Returns APM for a job, learned from what Srifty learns from.
+
+    Args:
+        job: its profiles give the lines.
+        offers: their instance types get a ring each, read off two of their VMs.
+        allreduce: what Srifty knows of allreduces; answers inside a VM.
+    """
+    kinds = dict.fromkeys(offer.instance_type for offer in offers)
+    rings = {kind.name: ring_of_two_vms(allreduce, kind) for kind in kinds}
+    return Apm(
+        {profile.gpu: linear_latency(profile) for profile in job.profiles},
+        RingAllreduce(rings, allreduce),
+    )
 
 
 def linear_latency(profile: WorkloadProfile) -> LatencyModel:

@@ -20,17 +20,21 @@ def slowest_worker(groups: WorkerGroups) -> tuple[FloatArray, FloatArray]:
     return forward_s, total_s[rows, slowest] - forward_s
 
 
-def point_forecasts(groups: WorkerGroups, exchange_s: FloatArray) -> ForecastTable:
-    """Returns forecasts without any spread: the longer of computation and exchange.
+def point_forecasts(
+    groups: WorkerGroups, exchange_s: FloatArray, *, hidden: bool = True
+) -> ForecastTable:
+    """Returns forecasts without any spread.
 
     Args:
         groups: the workers of R configurations.
         exchange_s: (R,) seconds of the whole exchange.
+        hidden: whether computation hides the exchange, so that the longer of the two counts; else
+            one follows the other.
     """
     forward_s, backward_s = slowest_worker(groups)
     optimizer_s = np.where(groups.workers > 0, groups.optimizer_s, 0.0).max(axis=1)
     compute_s = forward_s + backward_s + optimizer_s
-    exposed_s = np.maximum(exchange_s - compute_s, 0.0)
+    exposed_s = np.maximum(exchange_s - compute_s, 0.0) if hidden else exchange_s
     nothing = np.zeros(len(compute_s))
     return ForecastTable(
         mean_s=compute_s + exposed_s,
@@ -45,3 +49,9 @@ def point_forecasts(groups: WorkerGroups, exchange_s: FloatArray) -> ForecastTab
         optimizer_s=optimizer_s,
         input_s=nothing,
     )
+
+
+def exact_forecasts(iteration_s: FloatArray) -> ForecastTable:
+    """Returns forecasts of (R,) iterations of which nothing but the seconds is known."""
+    nothing = np.zeros(len(iteration_s))
+    return ForecastTable(iteration_s, *([nothing] * 10))

@@ -15,7 +15,7 @@ from scipy import optimize
 
 from srifty.allreduce.base import AllreduceModel, Uncertainty
 from srifty.core.hardware import InstanceType
-from srifty.units import format_bandwidth, format_duration
+from srifty.units import MIB, format_bandwidth, format_duration
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -23,6 +23,8 @@ IntArray = NDArray[np.int64]
 # Where the search for a link starts: seconds per hop, bytes per second.
 _START = (50e-6, 1e9)
 _TAIL = 0.1
+# What a ring is read off: the message that shows the latency, and the one that shows the bandwidth.
+_SMALL_BYTES, _LARGE_BYTES = 8.0, 256.0 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,16 @@ class RingAllreduce:
             if (ring := self.rings.get(kind.name)) is not None
         ]
         return (*self.otherwise.assumptions(others), *words)
+
+
+def ring_of_two_vms(model: AllreduceModel, instance_type: InstanceType) -> Ring:
+    """Returns the ring that an allreduce of a small and a large message on two VMs shows."""
+    n = 2 * instance_type.gpus
+    sizes = np.array([_SMALL_BYTES, _LARGE_BYTES])
+    small_s, large_s = model.time_s(instance_type, np.array([n]), np.array([2]), sizes)[0]
+    hops = 2 * (n - 1)
+    transfer_s = max(float(large_s - small_s), 1e-12)
+    return Ring(float(small_s) / hops, hops / n * _LARGE_BYTES / transfer_s)
 
 
 def fit_ring(

@@ -5,10 +5,12 @@ from srifty.catalog.builtin import (
     builtin_billing_rules,
     builtin_gpus,
     builtin_instance_types,
+    builtin_interruptions,
     builtin_prices,
     builtin_sources,
 )
 from srifty.catalog.hosts import mixed_host_warnings
+from srifty.catalog.interruptions import interruption_notes
 from srifty.catalog.network import network_notes
 from srifty.catalog.resolve import Resolved, resolve
 
@@ -18,8 +20,10 @@ __all__ = [
     "builtin_billing_rules",
     "builtin_gpus",
     "builtin_instance_types",
+    "builtin_interruptions",
     "builtin_prices",
     "builtin_sources",
+    "interruption_notes",
     "mixed_host_warnings",
     "network_notes",
     "price_notes",

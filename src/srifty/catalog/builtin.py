@@ -33,6 +33,23 @@ class Source:
     note: str
 
 
+@dataclass(frozen=True, slots=True)
+class InterruptionBucket:
+    """How many spot VMs of a type were taken back in a region.
+
+    Attributes:
+        low: share of VMs, at least.
+        high: at most; None: no upper end is told.
+        date: when it was told.
+        source: where.
+    """
+
+    low: float
+    high: float | None
+    date: str
+    source: str
+
+
 @cache
 def builtin_sources() -> dict[str, Source]:
     """Returns the sources of the built-in tables, by the key that the tables use."""
@@ -80,6 +97,20 @@ def builtin_prices() -> tuple[Price, ...]:
         Price(cloud, name, markets[market], region, zone or None, float(usd), date, _where(keys))
         for cloud, name, market, region, zone, usd, date, keys in rows
     )
+
+
+@cache
+def builtin_interruptions() -> dict[tuple[str, str, str], InterruptionBucket]:
+    """Returns how often spot VMs are taken back, by cloud, instance type and region."""
+    return {
+        (row["cloud"], row["instance_type"], row["region"]): InterruptionBucket(
+            float(row["bucket_low"]),
+            float(row["bucket_high"]) if row["bucket_high"] else None,
+            row["date"],
+            _where(row["source"]),
+        )
+        for row in _rows("interruptions.csv")
+    }
 
 
 @cache

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from srifty.catalog.billing import rule_for
 from srifty.catalog.builtin import builtin_gpus, builtin_instance_types
+from srifty.catalog.interruptions import interruption_rate
 from srifty.catalog.price import Price
 from srifty.catalog.quotes import STATED, PriceBook, Quote
 from srifty.catalog.sanity import PriceReason, judge_price
 from srifty.catalog.store import TypeRow
 from srifty.core.billing import UNBILLED
 from srifty.core.hardware import InstanceType
+from srifty.core.interruptions import NEVER, InterruptionRate
 from srifty.core.offers import Location, Market, Offer, QuotaPool, QuotaUnit
 from srifty.core.supply import OwnedEntry, ReservedEntry, SupplyRequest
 from srifty.errors import InputError, Problem
@@ -91,6 +93,13 @@ class _Resolver:
             Problem(f"offers.prices.{name}", self._unknown(name))
             for name in dict.fromkeys(price.instance_type for price in request.prices)
             if name not in self._known
+        ]
+        self._problems += [
+            Problem(
+                f"offers.interruptions.{entry.instance_type}", self._unknown(entry.instance_type)
+            )
+            for entry in request.interruptions
+            if entry.instance_type not in self._known
         ]
         self._left_out: list[Problem] = []
 
@@ -223,10 +232,20 @@ class _Resolver:
                 price_date=quote.date,
                 pools=tuple(pools),
                 billing=rule_for(kind.cloud),
+                interruptions=self._interruptions(kind, market),
             )
             for quote in quotes
         ]
         return bool(known)
+
+    def _interruptions(self, kind: InstanceType, market: Market) -> InterruptionRate:
+        """Returns how often VMs are taken back, the user's word first."""
+        request = self._request
+        if market is not Market.SPOT:
+            return NEVER
+        stated = {entry.instance_type: entry.rate for entry in request.interruptions}
+        known = stated.get(kind.name)
+        return known or interruption_rate(kind.cloud, kind.name, request.region)
 
     def _believable(
         self, kind: InstanceType, market: Market, quotes: tuple[Quote, ...]

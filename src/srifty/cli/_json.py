@@ -55,6 +55,7 @@ def plan_result_document(result: PlanResult) -> dict[str, Any]:
         "considered": result.considered,
         "considered_remainder": result.considered_remainder,
         "proved_optimal": result.proved_optimal,
+        "gap": result.gap,
         "seconds": result.seconds,
     }
     return document
@@ -84,6 +85,7 @@ def forecast_document(forecast: JobForecast) -> dict[str, Any]:
         "cost_usd": _distribution(forecast.cost_usd),
         "traffic_usd": forecast.traffic_usd,
         "success_probability": forecast.success_probability,
+        "interruptions": asdict(forecast.interruptions) if forecast.interruptions else None,
     }
 
 

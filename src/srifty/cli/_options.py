@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from srifty.core.job import BatchRule, Job, Objective
+from srifty.errors import InputError
 
 JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
 Changes = Annotated[
@@ -16,6 +20,14 @@ Changes = Annotated[
         help="Replace a setting of the job file; may be given several times.",
     ),
 ]
+Minimize = Annotated[
+    Objective | None, typer.Option(help="What to minimise; replaces the job file's.")
+]
+Confidence = Annotated[
+    float | None,
+    typer.Option(help="Chance that deadline and budget both hold; 0.5 judges by the mean."),
+]
+Batches = Annotated[BatchRule | None, typer.Option(help="Which local batches a plan may use.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 StoreFile = Annotated[
     Path | None,
@@ -26,3 +38,22 @@ StoreFile = Annotated[
         "folder.",
     ),
 ]
+
+
+def adjusted(
+    job: Job,
+    minimize: Objective | None,
+    confidence: float | None,
+    batches: BatchRule | None,
+) -> Job:
+    """Returns the job with what the options replace; None leaves the job file's.
+
+    Raises:
+        InputError: the confidence is out of range.
+    """
+    if confidence is not None:
+        try:
+            job = replace(job, limits=replace(job.limits, confidence=confidence))
+        except InputError as error:
+            raise InputError(error.problems, "--confidence") from None
+    return replace(job, objective=minimize or job.objective, batch_rule=batches or job.batch_rule)

@@ -41,7 +41,7 @@ class SearchProgress:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: float, total: int) -> None:
         """Reports that `done` of `total` configurations were looked at."""
         if not self._console.is_terminal:
             return

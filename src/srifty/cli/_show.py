@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from srifty.core.cluster import ClusterConfig, VmGroup
-from srifty.core.forecast import JobForecast
+from srifty.core.forecast import Interruptions, JobForecast
 from srifty.core.job import Job
 from srifty.core.notation import format_config
 from srifty.core.plan import Plan, PlanResult, Reason, ReasonKind
-from srifty.units import format_duration, format_usd
+from srifty.units import format_duration, format_odds, format_usd
 
 # Without a terminal, tables are as wide as they need: no configuration is cut short.
 _PIPE_WIDTH = 1000
@@ -89,11 +89,14 @@ def _search_line(result: PlanResult) -> str:
         if result.considered_remainder
         else ""
     )
-    proof = "all there are, so none of this space is better"
-    if not result.proved_optimal:
-        proof = "not all there are; see what was assumed"
     if result.plan is None:
-        proof = "none meets the limits" if result.considered else "none exists"
+        proof = "none of them meets the limits" if result.considered else "none exists"
+    elif result.proved_optimal:
+        proof = "proved to be the best of this space"
+    elif result.gap is not None:
+        proof = f"no plan of this space is better by more than {result.gap:.1%}"
+    else:
+        proof = "not all there are; see what was assumed"
     return (
         f"{result.considered:,} configurations{remainder} considered in {result.seconds:.2f} s "
         f"({result.method}): {proof}."
@@ -132,15 +135,8 @@ def promise(job: Job, config: ClusterConfig, forecast: JobForecast) -> str:
         limits.append(f"the reservation's end (in {format_duration(min(ends))})")
     if not limits:
         return f"{line} (90 %: {format_duration(time_s.p90)}, {format_usd(cost.p90)} in total)."
-    odds = _odds(forecast.success_probability)
+    odds = format_odds(forecast.success_probability)
     return f"{line}, with {odds} within {' and '.join(limits)}."
-
-
-def _odds(probability: float) -> str:
-    """Returns a probability in whole percent; a forecast is never quite certain."""
-    if probability > 0.995:
-        return ">99%"
-    return "<1%" if probability < 0.005 else f"{probability:.0%}"
 
 
 def show_forecast(console: Console, config: ClusterConfig, forecast: JobForecast) -> None:
@@ -182,14 +178,32 @@ def show_forecast(console: Console, config: ClusterConfig, forecast: JobForecast
     table.add_row("  ends in", *(format_duration(t) for t in (time_s.p50, time_s.p90, time_s.p95)))
     table.add_row("  costs in total", *(format_usd(c) for c in (cost.p50, cost.p90, cost.p95)))
     console.print(table)
+    if forecast.interruptions is not None:
+        console.print(f"  {_losses(forecast.interruptions)}")
+
+
+def _losses(told: Interruptions) -> str:
+    """Returns what lost spot VMs do to a plan, and how often it saves."""
+    saves = "no checkpoints"
+    if told.checkpoint_every is not None and told.checkpoint_interval_s is not None:
+        saves = (
+            f"a checkpoint every {told.checkpoint_every:,} iterations "
+            f"({format_duration(told.checkpoint_interval_s)})"
+        )
+    return (
+        f"Spot: {told.expected:.2g} losses expected ({format_odds(told.none_probability)} none), "
+        f"{format_duration(told.lost_s)} in total; {saves}."
+    )
 
 
 def _show_front(console: Console, result: PlanResult) -> None:
     """Prints runners-up and the time–cost front in one table."""
     rows = list(dict.fromkeys((*result.ranking[1:],)))
+    # Only where each configuration was simulated is it certain that none stands between.
+    seen = "" if result.method == "exhaustive" else " (the best seen; others may stand between)"
     if rows:
         console.print()
-        console.print(Text("Runners-up", style="bold"))
+        console.print(Text(f"Runners-up{seen}", style="bold"))
         console.print(_plan_table(rows, {}))
     if len(result.front) > 1:
         console.print()
@@ -235,7 +249,7 @@ def _plan_table(plans: Sequence[Plan], marks: dict[int, str]) -> Table:
             format_duration(forecast.time_s.mean),
             format_duration(forecast.time_s.p90),
             format_usd(forecast.cost_usd.mean),
-            _odds(forecast.success_probability),
+            format_odds(forecast.success_probability),
             Text(labels[index]),
         )
     return table

@@ -25,6 +25,7 @@ COMMANDS = {
     "init": "Write a commented job file to start from.",
     "plan": "Find the VMs to rent for a job, or say why there are none.",
     "simulate": "Forecast one cluster configuration.",
+    "compare": "Every method and baseline on one job, side by side.",
     "catalog": "Show prices and quotas; bring fresh ones.",
     "profile": "Measure a PyTorch model on the device at hand.",
     "probe": "Measure allreduce times among the processes at hand, under torchrun.",

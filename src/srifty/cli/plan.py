@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from srifty.catalog import mixed_host_warnings, network_notes, price_notes, spot_cost_range_usd
+from srifty.catalog import (
+    interruption_notes,
+    mixed_host_warnings,
+    network_notes,
+    price_notes,
+    spot_cost_range_usd,
+)
+from srifty.cli._explanations import explanations_document, show_explanations
 from srifty.cli._json import dump, plan_result_document
-from srifty.cli._options import AsJson, Changes, JobPath
+from srifty.cli._options import (
+    AsJson,
+    Batches,
+    Changes,
+    Confidence,
+    JobPath,
+    Minimize,
+    adjusted,
+)
+from srifty.cli._predictors import ChosenPredictor, PredictorName, predictor_of
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results, show_result
+from srifty.cli._solver_output import solver_output_to_stderr
 from srifty.cli._workbench import Workbench, open_job
-from srifty.core.job import BatchRule, Objective
+from srifty.core.explanation import Explanation
+from srifty.core.job import Job
+from srifty.core.offers import Offer
 from srifty.core.plan import PlanResult
 from srifty.errors import InputError
-from srifty.planner import plan
+from srifty.planner import TIME_LIMIT_S, Method, explain, plan
+from srifty.simulator import Predictor
 from srifty.units import format_usd
 
 EXIT_NO_PLAN = 3
 
+Progress = Callable[[int, int], None]
+
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
-
-
-class Method(StrEnum):
-    """How the search is done."""
-
-    AUTO = "auto"
-    EXHAUSTIVE = "exhaustive"
-
-
-class PredictorName(StrEnum):
-    """What forecasts iterations."""
-
-    SRIFTY = "srifty"
 
 
 @app.command(
@@ -46,16 +55,9 @@ class PredictorName(StrEnum):
 def plan_command(
     job_path: JobPath,
     changes: Changes = None,
-    minimize: Annotated[
-        Objective | None, typer.Option(help="What to minimise; replaces the job file's.")
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(help="Chance that deadline and budget both hold; 0.5 judges by the mean."),
-    ] = None,
-    batches: Annotated[
-        BatchRule | None, typer.Option(help="Which local batches a plan may use.")
-    ] = None,
+    minimize: Minimize = None,
+    confidence: Confidence = None,
+    batches: Batches = None,
     accumulate: Annotated[
         bool | None,
         typer.Option(
@@ -63,11 +65,30 @@ def plan_command(
             help="Let plans with several passes per iteration compete; else only as a last resort.",
         ),
     ] = None,
-    method: Annotated[Method, typer.Option(help="How to search.")] = Method.AUTO,
-    predictor: Annotated[
-        PredictorName, typer.Option(help="What forecasts iterations.")
-    ] = PredictorName.SRIFTY,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="How to search: auto; exhaustive, which refuses spaces that are too large; "
+            "anchored, the scheme of Luo et al. 2022, for comparison."
+        ),
+    ] = Method.AUTO,
+    predictor: ChosenPredictor = PredictorName.SRIFTY,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            help="Seconds after which the search of a large space ends with the best plan so far "
+            "and a proof of how far from the best there is it can be.",
+        ),
+    ] = TIME_LIMIT_S,
     top: Annotated[int, typer.Option(min=1, help="How many plans to rank.")] = 5,
+    explained: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Plan again with limits, prices and forecasts a little different: what binds, "
+            "what more would buy, why the runner-up lost, what would change the choice.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="PLAN.json", help="Write the result to a file."),
@@ -78,43 +99,57 @@ def plan_command(
 
     Exits with 3 where no plan meets the limits.
     """
-    del method, predictor  # one of each so far; the options are the contract's
+    if not time_limit > 0:  # NaN is no limit either
+        raise InputError("must be a positive number of seconds", "--time-limit")
     bench = open_job(job_path, changes or ())
-    job = bench.job
-    if confidence is not None:
-        try:
-            job = replace(job, limits=replace(job.limits, confidence=confidence))
-        except InputError as error:
-            raise InputError(error.problems, "--confidence") from None
-    job = replace(
-        job,
-        objective=minimize or job.objective,
-        batch_rule=batches or job.batch_rule,
-        accumulate=job.accumulate if accumulate is None else accumulate,
-    )
+    job = adjusted(bench.job, minimize, confidence, batches)
+    job = replace(job, accumulate=job.accumulate if accumulate is None else accumulate)
+    chosen = predictor_of(bench, predictor)
+
+    def planned(
+        job: Job,
+        offers: Sequence[Offer],
+        predictor: Predictor,
+        top: int = 1,
+        progress: Progress | None = None,
+    ) -> PlanResult:
+        with solver_output_to_stderr():
+            return plan(
+                job,
+                offers,
+                predictor,
+                bench.batch_ranges,
+                allow_cross_zone=bench.file.allow_cross_zone,
+                prefer=bench.file.prefer,
+                top=top,
+                method=method,
+                progress=progress,
+                time_limit_s=time_limit,
+            )
+
     with SearchProgress("Looking at configurations") as progress:
-        result = plan(
-            job,
-            bench.catalog.offers,
-            bench.simulator,
-            bench.batch_ranges,
-            allow_cross_zone=bench.file.allow_cross_zone,
-            prefer=bench.file.prefer,
-            top=top,
-            progress=progress,
-        )
-    result = _with_catalog_notes(bench, result)
+        result = planned(job, bench.catalog.offers, chosen, max(top, 2), progress)
+    explanations: tuple[Explanation, ...] = ()
+    if explained:
+        with SearchProgress("Planning again to explain") as progress:
+            explanations = explain(job, bench.catalog.offers, chosen, result, planned, progress)
+    result = _with_catalog_notes(bench, replace(result, ranking=result.ranking[:top]))
     cost_range = _cost_range(bench, result)
-    document = dump(plan_result_document(result) | {"cost_range_usd": cost_range})
+    document = plan_result_document(result) | {"cost_range_usd": cost_range}
+    if explained:
+        document["explanations"] = explanations_document(explanations)
+    text = dump(document)
     if output is not None:
         try:
-            output.write_text(document + "\n", encoding="utf-8")
+            output.write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror or error}", str(output)) from None
     if as_json:
-        typer.echo(document)
+        typer.echo(text)
     else:
-        show_result(console_for_results(), job, result)
+        console = console_for_results()
+        show_result(console, job, result)
+        show_explanations(console, explanations)
     if not result.verdict.is_feasible:
         raise typer.Exit(EXIT_NO_PLAN)
 
@@ -138,6 +173,7 @@ def _with_catalog_notes(bench: Workbench, result: PlanResult) -> PlanResult:
         notes += network_notes(
             used, best.config.vms, efa=network.efa, placement_group=network.placement_group
         )
+        notes += interruption_notes(used)
         for note in price_notes(used, bench.catalog.on_demand_usd, datetime.now(UTC)):
             notes.append(f"Price of {note.line}.")
             warnings += note.warnings

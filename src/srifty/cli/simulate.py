@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from srifty.catalog import mixed_host_warnings
+from srifty.catalog import interruption_notes, mixed_host_warnings
 from srifty.cli._json import config_document, dump, forecast_document
 from srifty.cli._options import AsJson, Changes, JobPath
+from srifty.cli._predictors import ChosenPredictor, PredictorName, predictor_of
 from srifty.cli._show import console_for_results, promise, show_forecast, show_groups
 from srifty.cli._workbench import Workbench, open_job
 from srifty.core.cluster import ClusterConfig
@@ -35,6 +36,7 @@ def simulate(
         ),
     ],
     changes: Changes = None,
+    predictor: ChosenPredictor = PredictorName.SRIFTY,
     trace: Annotated[
         Path | None,
         typer.Option(metavar="OUT.json", help="Write a Chrome trace; open it in ui.perfetto.dev."),
@@ -42,11 +44,18 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Forecast one cluster configuration."""
+    if trace is not None and predictor is not PredictorName.SRIFTY:
+        raise InputError(
+            f"shows what our simulator does, and {predictor} knows no events; leave out one of the "
+            "two",
+            "--trace",
+        )
     bench = open_job(job_path, changes or ())
+    chosen_predictor = predictor_of(bench, predictor)
     chosen = _parse(bench, config)
     _check(bench, chosen)
     table = ConfigTable.from_configs([chosen])
-    iterations = bench.simulator.predict(bench.job, table)
+    iterations = chosen_predictor.predict(bench.job, table)
     forecast = forecast_jobs(bench.job, table, iterations).forecast(0, iterations.row(0))
     if trace is not None:
         timeline = timeline_of(bench.simulator, bench.job, chosen)
@@ -55,11 +64,12 @@ def simulate(
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror or error}", str(trace)) from None
     used = [group.offer for group in chosen.groups]
-    assumptions = bench.simulator.assumptions(bench.job, used) + bench.notes
+    assumptions = chosen_predictor.assumptions(bench.job, used) + bench.notes
+    assumptions += interruption_notes(used)
     warnings = (
         mixed_host_warnings(used)
         + bench.catalog.left_out
-        + bench.simulator.warnings(bench.job, chosen)
+        + chosen_predictor.warnings(bench.job, chosen)
     )
     if as_json:
         document = config_document(chosen) | forecast_document(forecast)

@@ -70,6 +70,27 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
+class Interruptions:
+    """What is to be expected of VMs that the provider takes away.
+
+    Attributes:
+        expected: how many times one is taken away while the job lasts.
+        none_probability: chance that none is.
+        undisturbed_s: expected seconds of the job if none is.
+        lost_s: expected seconds that they cost: work done twice, and waiting.
+        checkpoint_every: iterations between two checkpoints; None: none is made.
+        checkpoint_interval_s: seconds between two checkpoints; None: none is made.
+    """
+
+    expected: float
+    none_probability: float
+    undisturbed_s: float
+    lost_s: float
+    checkpoint_every: int | None
+    checkpoint_interval_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobForecast:
     """A whole job on one configuration.
 
@@ -79,6 +100,7 @@ class JobForecast:
         time_s: seconds from the command to the end, launch included.
         cost_usd: dollars of the whole run.
         traffic_usd: dollars of them for bytes that cross zones.
+        interruptions: what spot VMs that are taken away do to it; None where none can be.
         success_probability: chance that deadline and budget both hold; 1 without limits.
     """
 
@@ -88,3 +110,4 @@ class JobForecast:
     cost_usd: Distribution
     success_probability: float
     traffic_usd: float = 0.0
+    interruptions: Interruptions | None = None

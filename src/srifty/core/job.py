@@ -63,9 +63,12 @@ class Overheads:
         launch_s: from the request to the last VM running; not billed.
         setup_s: from running to the first iteration; billed.
         restore_s: loading a checkpoint.
+        detection_s: from the loss of a VM to the request for another one.
         evaluation_every: iterations between two evaluations; None: none.
         evaluation_s: seconds that one evaluation takes.
-        checkpoint_every: iterations between two checkpoints; None: none.
+        checkpoint_every: iterations between two checkpoints; None: none, or chosen.
+        checkpoint_auto: whether each configuration's interval is chosen: by how often its VMs are
+            taken away; none where they never are.
         checkpoint_s: seconds for which one checkpoint stops the training.
     """
 
@@ -76,20 +79,46 @@ class Overheads:
     evaluation_s: float = 0.0
     checkpoint_every: int | None = None
     checkpoint_s: float = 0.0
+    detection_s: float = 30.0
+    checkpoint_auto: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("launch_s", "setup_s", "restore_s", "evaluation_s", "checkpoint_s"):
+        for name in (
+            "launch_s",
+            "setup_s",
+            "restore_s",
+            "evaluation_s",
+            "checkpoint_s",
+            "detection_s",
+        ):
             require_not_negative(f"overheads: {name}", getattr(self, name))
+        require(
+            not (self.checkpoint_auto and self.checkpoint_every is not None),
+            "overheads: checkpoints come at a stated interval or at a chosen one, not both",
+        )
         for name in ("evaluation_every", "checkpoint_every"):
             every: int | None = getattr(self, name)
             if every is not None:
                 require_count(f"overheads: {name}", every)
 
+    @property
+    def recovery_s(self) -> float:
+        """Seconds from the loss of a VM until training goes on."""
+        return self.detection_s + self.launch_s + self.setup_s + self.restore_s
+
+    def evaluations_s(self, iterations: int) -> float:
+        """Returns the seconds that a run of `iterations` spends on evaluations."""
+        return (
+            iterations // self.evaluation_every * self.evaluation_s if self.evaluation_every else 0
+        )
+
     def billed_s(self, iterations: int) -> float:
-        """Returns the billed seconds that a run of `iterations` spends beside its iterations."""
-        evaluations = iterations // self.evaluation_every if self.evaluation_every else 0
+        """Returns the billed seconds that a run of `iterations` spends beside its iterations.
+
+        Checkpoints at chosen intervals are left out: see `simulator/interruptions.py`.
+        """
         checkpoints = iterations // self.checkpoint_every if self.checkpoint_every else 0
-        return self.setup_s + evaluations * self.evaluation_s + checkpoints * self.checkpoint_s
+        return self.setup_s + self.evaluations_s(iterations) + checkpoints * self.checkpoint_s
 
 
 class SyncMode(StrEnum):

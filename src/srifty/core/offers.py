@@ -9,6 +9,7 @@ from enum import StrEnum
 from srifty.core._checks import require, require_count
 from srifty.core.billing import PER_SECOND, BillingRule
 from srifty.core.hardware import InstanceType
+from srifty.core.interruptions import NEVER, InterruptionRate
 
 
 class Market(StrEnum):
@@ -80,6 +81,7 @@ class Offer:
         pools: the quotas that it shares with other offers.
         ends_in_s: seconds from now until it can no longer be used (a reservation); None: no end.
         billing: how it is billed.
+        interruptions: how often the provider takes a VM back.
     """
 
     instance_type: InstanceType
@@ -92,6 +94,7 @@ class Offer:
     pools: tuple[QuotaPool, ...] = ()
     ends_in_s: float | None = None
     billing: BillingRule = PER_SECOND
+    interruptions: InterruptionRate = NEVER
 
     def __post_init__(self) -> None:
         price = self.usd_per_hour

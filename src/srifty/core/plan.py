@@ -108,6 +108,8 @@ class PlanResult:
         considered: configurations with equal local batches that were looked at.
         considered_remainder: further ones whose local batches differ by one.
         proved_optimal: whether no configuration of the search space is better.
+        gap: by which share of its objective the plan can be beaten at most; 0 where it is proved
+            optimal, None where nothing is proved or there is no plan.
         seconds: how long the search took.
     """
 
@@ -125,4 +127,5 @@ class PlanResult:
     considered: int
     considered_remainder: int
     proved_optimal: bool
+    gap: float | None
     seconds: float

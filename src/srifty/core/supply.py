@@ -11,6 +11,7 @@ from srifty.core._checks import (
     require_positive,
 )
 from srifty.core.hardware import InstanceType
+from srifty.core.interruptions import InterruptionRate
 from srifty.core.offers import Market
 
 
@@ -70,6 +71,19 @@ class PriceEntry:
 
     def __post_init__(self) -> None:
         require_positive("price", self.usd_per_hour)
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptionEntry:
+    """How often spot VMs are taken back, as the user states it.
+
+    Attributes:
+        instance_type: the type's name.
+        rate: how often.
+    """
+
+    instance_type: str
+    rate: InterruptionRate
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +159,7 @@ class SupplyRequest:
         zones: zones that may be used; empty: any.
         reserved: reserved VMs.
         owned: machines of the user's own.
+        interruptions: how often spot VMs are taken back, where the user states it.
     """
 
     cloud: str
@@ -157,6 +172,7 @@ class SupplyRequest:
     zones: tuple[str, ...] = ()
     reserved: tuple[ReservedEntry, ...] = ()
     owned: tuple[OwnedEntry, ...] = ()
+    interruptions: tuple[InterruptionEntry, ...] = ()
 
     def __post_init__(self) -> None:
         require(

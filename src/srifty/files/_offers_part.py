@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import TypeVar
 
 from pydantic import Field
 
 from srifty.core._checks import MOST_BYTES
 from srifty.core.hardware import InstanceType
+from srifty.core.interruptions import InterruptionRate
 from srifty.core.offers import Market
 from srifty.core.supply import (
+    InterruptionEntry,
     OwnedEntry,
     PriceEntry,
     QuotaEntry,
@@ -21,7 +24,16 @@ from srifty.core.supply import (
 from srifty.errors import InputError, Problem
 from srifty.files._fields import Moment
 from srifty.files._reading import Count, FileModel, Name
-from srifty.files._supply_fields import MOST_USD, Markets, Prices, Quota, VcpuQuota, Zones
+from srifty.files._supply_fields import (
+    MOST_USD,
+    Interruptions,
+    Markets,
+    Prices,
+    Quota,
+    VcpuQuota,
+    Zones,
+)
+from srifty.files.interruptions_csv import read_interruptions
 from srifty.units import GIB
 
 _T = TypeVar("_T")
@@ -79,18 +91,20 @@ class OffersPart(FileModel):
     quota: Quota = Field(default_factory=dict)
     vcpu_quota: VcpuQuota = ()
     prices: Prices = Field(default_factory=dict)
+    interruptions: Interruptions = Field(default_factory=dict)
     types: tuple[_DeclaredFile, ...] = Field(default=(), strict=False)
     prefer: tuple[Name, ...] = Field(default=(), strict=False)
     reserved: tuple[_ReservedFile, ...] = Field(default=(), strict=False)
     owned: tuple[_OwnedFile, ...] = Field(default=(), strict=False)
 
 
-def supply_of(part: OffersPart, now: datetime) -> SupplyRequest:
+def supply_of(part: OffersPart, now: datetime, folder: Path) -> SupplyRequest:
     """Returns what a job file's offers ask for.
 
     Args:
         part: the offers.
         now: the time from which the ends of reservations count.
+        folder: where the files lie that it names.
 
     Raises:
         InputError: a declared type, a reservation or a machine is impossible; all are reported.
@@ -115,6 +129,10 @@ def supply_of(part: OffersPart, now: datetime) -> SupplyRequest:
     owned = [
         make(f"offers.owned.{index}", lambda o=entry: _owned(o))
         for index, entry in enumerate(part.owned)
+    ]
+    interruptions = [
+        make(f"offers.interruptions.{name}", lambda n=name, r=rate: _interruptions(n, r, folder))
+        for name, rate in part.interruptions.items()
     ]
     known = {*part.quota, *(entry.type for entry in part.reserved)}
     known |= {entry.name for entry in part.owned}
@@ -144,11 +162,21 @@ def supply_of(part: OffersPart, now: datetime) -> SupplyRequest:
             zones=part.zones,
             reserved=tuple(entry for entry in reserved if entry is not None),
             owned=tuple(entry for entry in owned if entry is not None),
+            interruptions=tuple(entry for entry in interruptions if entry is not None),
         ),
     )
     if problems or request is None:
         raise InputError(problems)
     return request
+
+
+def _interruptions(name: str, rate: InterruptionRate | str, folder: Path) -> InterruptionEntry:
+    if isinstance(rate, InterruptionRate):
+        return InterruptionEntry(name, rate)
+    try:
+        return InterruptionEntry(name, read_interruptions(folder / rate))
+    except InputError as error:
+        raise InputError([Problem("", f"{error.source}: {p}") for p in error.problems]) from None
 
 
 def _declared(entry: _DeclaredFile, cloud: str) -> InstanceType:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BeforeValidator, PlainValidator
 
 from srifty.core._checks import MOST_ITEMS
+from srifty.core.interruptions import InterruptionRate, rate_between
 from srifty.core.offers import Market
 from srifty.core.supply import PoolEntry
 from srifty.files._reading import shown
 
 MOST_USD = 1e9
+# A VM that is lost every second.
+_MOST_PER_HOUR = 3600.0
+_RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:\s*-\s*(\d+(?:\.\d*)?|\.\d+))?\s*/\s*h", re.ASCII)
 _RENTED = (Market.ON_DEMAND, Market.SPOT)
 _T = TypeVar("_T")
 
@@ -134,6 +139,22 @@ def _vcpu_quota(value: Any) -> tuple[PoolEntry, ...] | None:
     return tuple(entries)
 
 
+def _rate(value: Any) -> InterruptionRate | str:
+    """Returns a rate, or the name of the file that tells it."""
+    if isinstance(value, str) and value.endswith(".csv"):
+        return value
+    if isinstance(value, str) and (match := _RATE.fullmatch(value.strip())):
+        low, high = float(match[1]), float(match[2] or match[1])
+        if low == high and high <= _MOST_PER_HOUR:
+            return InterruptionRate(low, 0.0, "stated in the job")
+        if 0 < low < high <= _MOST_PER_HOUR:
+            return rate_between(low, high, "stated in the job")
+    raise ValueError(
+        "must be losses per VM-hour, such as 0.05/h or 0.02-0.1/h (80 % sure), or a CSV file of VM "
+        f"events, not {shown(value)}"
+    )
+
+
 Markets = Annotated[tuple[Market, ...], PlainValidator(_markets)]
 Zones = Annotated[tuple[str, ...], PlainValidator(_zones)]
 Quota = Annotated[
@@ -142,4 +163,5 @@ Quota = Annotated[
 ]
 # None: the quotas of the user's own catalog.
 VcpuQuota = Annotated[tuple[PoolEntry, ...] | None, PlainValidator(_vcpu_quota)]
+Interruptions = dict[str, Annotated[InterruptionRate | str, PlainValidator(_rate)]]
 Prices = dict[str, Annotated[dict[Market, float], PlainValidator(_prices)]]

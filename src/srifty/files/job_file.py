@@ -143,7 +143,7 @@ class _EvaluationFile(FileModel):
 
 
 class _CheckpointFile(FileModel):
-    every: Annotated[int | None, PlainValidator(_every)] = None
+    every: Annotated[int | None, PlainValidator(_every)] = None  # None: auto
     takes: Duration
 
 
@@ -151,6 +151,7 @@ class _OverheadsFile(FileModel):
     launch: Duration = 150.0
     setup: Duration = 0.0
     restore: Duration = 5.0
+    detection: Duration = 30.0
     evaluation: _EvaluationFile | None = None
     checkpoint: _CheckpointFile | None = None
 
@@ -227,7 +228,7 @@ def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
     observed = _beside(path, "observed", file.observed, problems)
     supply: SupplyRequest | None = None
     try:
-        supply = supply_of(file.offers, now)
+        supply = supply_of(file.offers, now, path.parent)
     except InputError as error:
         problems += error.problems
     raise_problems(problems, str(path))
@@ -248,10 +249,12 @@ def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
                 launch_s=overheads.launch,
                 setup_s=overheads.setup,
                 restore_s=overheads.restore,
+                detection_s=overheads.detection,
                 evaluation_every=evaluation.every if evaluation else None,
                 evaluation_s=evaluation.takes if evaluation else 0.0,
                 checkpoint_every=checkpoint.every if checkpoint else None,
                 checkpoint_s=checkpoint.takes if checkpoint else 0.0,
+                checkpoint_auto=checkpoint is not None and checkpoint.every is None,
             ),
             sync=GradientSync(
                 mode=sync.mode,

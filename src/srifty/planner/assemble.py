@@ -123,7 +123,7 @@ def _deal(
         partial = workers - full * gpus
         least = samples // np.maximum(workers, 1)
         extra = samples - least * workers
-        passes = _passes(samples, workers, supply.batches.most, batch_rule)
+        passes = passes_of(samples, workers, supply.batches.most, batch_rule)
         # One extra sample per worker of the full VMs first; what is left goes to the partial VM.
         extra_full = np.minimum(extra, full * gpus)
         extra_partial = extra - extra_full
@@ -175,7 +175,7 @@ def _take_vms(
     return taken, left == 0
 
 
-def _passes(samples: IntArray, workers: IntArray, most: int, batch_rule: BatchRule) -> IntArray:
+def passes_of(samples: IntArray, workers: IntArray, most: int, batch_rule: BatchRule) -> IntArray:
     """Returns the fewest passes in which every worker's samples fit in memory."""
     local = -(-samples // np.maximum(workers, 1))
     passes = np.maximum(-(-local // most), 1)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from srifty.core.job import Job, Objective
 from srifty.core.plan import Plan
+from srifty.errors import InputError
 from srifty.planner.assemble import assemble
 from srifty.planner.space import MOST_ROWS, SpaceRule, Splits, enumerate_splits
 from srifty.planner.supply import TypeSupply
@@ -27,6 +28,8 @@ Progress = Callable[[int, int], None]
 _REPORT_ROWS = 5_000
 # A space of more rows is searched from the useful micro-batch upwards, as Luo et al. 2022 prune.
 _PRUNE_ROWS = 10_000
+# A place of more configurations is not searched exhaustively, even where that is asked for.
+MOST_WHOLE_ROWS = 200_000
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,10 @@ class Candidates:
         iterations: their iteration forecasts.
         jobs: their job forecasts.
         has_remainder: (R,) whether local batches of a type differ by one.
-        narrowings: how the space was narrowed, in words; empty where every configuration of the
-            space is here.
+        narrowings: how the space was narrowed, in words; empty where it was not.
+        method: how the space was looked through.
+        gap: by which share of its objective the best feasible one can be beaten at most by what is
+            not here; None: unknown.
     """
 
     job: Job
@@ -49,6 +54,8 @@ class Candidates:
     jobs: JobTable
     has_remainder: BoolArray
     narrowings: tuple[str, ...]
+    method: str = "exhaustive"
+    gap: float | None = 0.0
 
     def __len__(self) -> int:
         return len(self.configs)
@@ -56,7 +63,7 @@ class Candidates:
     @property
     def needed_time_s(self) -> FloatArray:
         """(R,) the shortest deadline that each keeps at the asked confidence."""
-        return self.jobs.time_quantile_s(self.job.limits.confidence)
+        return self.jobs.needed_time_s(self.job.limits.confidence)
 
     @property
     def needed_usd(self) -> FloatArray:
@@ -88,11 +95,52 @@ class Candidates:
         return ok
 
     def ranked(self, among: BoolArray) -> IntArray:
-        """Returns the marked rows, best first: by the objective, ties by the other quantity."""
+        """Returns the marked rows, best first.
+
+        By the objective; of equal ones those with more local batches that are multiples of 8, which
+        GPUs take more readily; then by the other quantity.
+        """
         time, cost = self.jobs.time_mean_s, self.jobs.cost_mean_usd
-        keys = (time, cost) if self.job.objective is Objective.COST else (cost, time)
-        order = np.lexsort(keys)
-        return order[among[order]]
+        first, second = (cost, time) if self.job.objective is Objective.COST else (time, cost)
+        rows = np.flatnonzero(among)
+        odd = self._odd_batches[rows]
+        return rows[np.lexsort((second[rows], odd, first[rows]))]
+
+    @property
+    def _odd_batches(self) -> IntArray:
+        """(R,) VM groups whose local batches are no multiples of 8."""
+        configs = self.configs
+        odd = configs.samples_per_vm % (8 * configs.gpus_used) != 0
+        return (odd & (configs.count > 0)).sum(axis=1)
+
+    @classmethod
+    def concatenate(
+        cls, job: Job, parts: Sequence[Candidates], *, method: str, gap: float | None
+    ) -> Candidates:
+        """Returns the configurations of several parts, each once.
+
+        Args:
+            job: what they are judged by.
+            parts: at least one.
+            method: how they were found.
+            gap: see the class.
+        """
+        configs = ConfigTable.concatenate([part.configs for part in parts])
+        iterations = ForecastTable.concatenate([part.iterations for part in parts])
+        has_remainder = np.concatenate([part.has_remainder for part in parts])
+        rows = configs.distinct()
+        configs, iterations = configs.take(rows), iterations.take(rows)
+        words = tuple(dict.fromkeys(words for part in parts for words in part.narrowings))
+        return cls(
+            job,
+            configs,
+            iterations,
+            forecast_jobs(job, configs, iterations),
+            has_remainder[rows],
+            words,
+            method,
+            None if words else gap,
+        )
 
     def plan(self, row: int) -> Plan:
         """Returns one row for people."""
@@ -110,8 +158,10 @@ def evaluate(
     rule: SpaceRule,
     progress: Progress | None = None,
     most_rows: int = MOST_ROWS,
+    *,
+    whole: bool = False,
 ) -> Candidates:
-    """Returns all configurations of a search space with their forecasts.
+    """Returns all configurations of a search space with their forecasts, thinned if there are many.
 
     Args:
         job: what is trained.
@@ -120,30 +170,58 @@ def evaluate(
         rule: which splits the space holds.
         progress: called with (done, all) rows now and then.
         most_rows: about how many configurations are wanted at most, in each place.
+        whole: refuses to narrow the space, whatever `most_rows` says.
+
+    Raises:
+        InputError: `whole`, and a place has more than `MOST_WHOLE_ROWS` configurations.
+    """
+    enumerated = _every if whole else _enumerate
+    splits = [enumerated(supplies, job.global_batch, rule, most_rows) for supplies in places]
+    return forecast_splits(job, places, splits, predictor, rule, progress)
+
+
+def forecast_splits(
+    job: Job,
+    places: Sequence[Sequence[TypeSupply]],
+    splits: Sequence[Splits],
+    predictor: Predictor,
+    rule: SpaceRule,
+    progress: Progress | None = None,
+) -> Candidates:
+    """Returns the configurations of some splits of each place, with their forecasts.
+
+    Args:
+        job: what is trained.
+        places: what can be had in each place.
+        splits: the splits of each place.
+        predictor: forecasts iterations.
+        rule: which splits the space holds.
+        progress: called with (done, all) rows now and then.
     """
     tables: list[ConfigTable] = []
     remainders: list[BoolArray] = []
     narrowings: list[str] = []
-    for supplies in places:
-        splits = _enumerate(supplies, job.global_batch, rule, most_rows)
-        assembled = assemble(supplies, splits, rule.batch_rule)
+    for supplies, own in zip(places, splits, strict=True):
+        assembled = assemble(supplies, own, rule.batch_rule)
         usable = np.flatnonzero(_micro_batches_fit(assembled.configs, supplies))
         tables.append(assembled.configs.take(usable))
-        remainders.append(splits.has_remainder[assembled.split[usable]])
-        narrowings += (splits.thinning, assembled.narrowing, _crossing(supplies))
+        remainders.append(own.has_remainder[assembled.split[usable]])
+        narrowings += (own.thinning, assembled.narrowing, _crossing(supplies))
     configs = ConfigTable.concatenate(tables)
     has_remainder = np.concatenate([np.zeros(0, dtype=np.bool_), *remainders])
     if len(tables) > 1:  # what holds for a whole region is in each of its zones
         distinct = configs.distinct()
         configs, has_remainder = configs.take(distinct), has_remainder[distinct]
     iterations = _predict(job, predictor, configs, progress)
+    words = tuple(dict.fromkeys(words for words in narrowings if words))
     return Candidates(
         job,
         configs,
         iterations,
         forecast_jobs(job, configs, iterations),
         has_remainder,
-        tuple(dict.fromkeys(words for words in narrowings if words)),
+        words,
+        gap=None if words else 0.0,
     )
 
 
@@ -171,6 +249,21 @@ def _predict(
     return ForecastTable.concatenate(tables)
 
 
+def _every(
+    supplies: Sequence[TypeSupply], global_batch: int, rule: SpaceRule, most_rows: int
+) -> Splits:
+    """Returns all splits, however many `most_rows` are."""
+    del most_rows
+    splits = enumerate_splits(supplies, global_batch, rule, most_rows=MOST_WHOLE_ROWS)
+    if not splits.complete:
+        raise InputError(
+            f"one place has more than {MOST_WHOLE_ROWS:,} configurations, too many to look at "
+            "each; offer fewer types or VMs, or leave the method to Srifty (auto)",
+            "--method exhaustive",
+        )
+    return splits
+
+
 def _enumerate(
     supplies: Sequence[TypeSupply], global_batch: int, rule: SpaceRule, most_rows: int
 ) -> Splits:
@@ -181,7 +274,10 @@ def _enumerate(
     pruned = enumerate_splits(
         supplies, global_batch, replace(rule, from_knee=True), most_rows=most_rows
     )
-    return pruned if len(pruned) else splits
+    if not len(pruned):
+        return splits
+    words = "micro-batches below the useful one are left out"
+    return replace(pruned, thinning="; ".join(filter(None, (words, pruned.thinning))))
 
 
 def _micro_batches_fit(configs: ConfigTable, supplies: Sequence[TypeSupply]) -> BoolArray:

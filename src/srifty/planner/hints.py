@@ -8,20 +8,25 @@ from dataclasses import replace
 from srifty.core.job import BatchRule, Job, Objective
 from srifty.core.notation import format_config
 from srifty.core.plan import Marginal, Plan
-from srifty.planner.evaluate import evaluate
+from srifty.planner.explore import Clock, explore
 from srifty.planner.space import SpaceRule
 from srifty.planner.supply import TypeSupply
 from srifty.simulator.predictor import Predictor
 from srifty.units import format_duration, format_usd
 
-# Configurations that are looked at for a hint: it need not be the best one.
-_HINT_ROWS = 800
+# What a hint, which need not be the best one, may take: seconds, and a share of the time left.
+_MOST_HINT_S = 0.5
+_HINT_SHARE = 0.25
 # Gains below this share are not worth a line.
 _LEAST_GAIN = 0.03
 
 
 def wider_space_hints(
-    job: Job, places: Sequence[Sequence[TypeSupply]], predictor: Predictor, chosen: Plan
+    job: Job,
+    places: Sequence[Sequence[TypeSupply]],
+    predictor: Predictor,
+    chosen: Plan,
+    clock: Clock,
 ) -> tuple[Marginal, ...]:
     """Returns better plans that gradient accumulation or other local batches would allow.
 
@@ -30,6 +35,7 @@ def wider_space_hints(
         places: what can be had in each place.
         predictor: forecasts iterations.
         chosen: the best plan of the space that was searched.
+        clock: when the planner should be done: where no time is left, no hint is looked for.
     """
     variants: list[tuple[str, Job]] = []
     if not job.accumulate:
@@ -40,8 +46,11 @@ def wider_space_hints(
         )
     hints: list[Marginal] = []
     for words, variant in variants:
+        if clock.left_s <= 0:
+            break
         rule = SpaceRule(variant.batch_rule, accumulate=variant.accumulate)
-        found = evaluate(variant, places, predictor, rule, most_rows=_HINT_ROWS)
+        short = replace(clock, limit_s=min(_MOST_HINT_S, _HINT_SHARE * clock.left_s))
+        found = explore(variant, places, predictor, rule, short, best_only=True)
         ranked = found.ranked(found.feasible)
         if ranked.size:
             hint = _hint(words, job.objective, chosen, found.plan(int(ranked[0])))

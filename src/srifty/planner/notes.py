@@ -21,8 +21,12 @@ def bill_assumptions(job: Job, offers: Sequence[Offer]) -> tuple[str, ...]:
         sentences.append(
             f"VMs are billed per second from running to stop; launching ({launch}) is not."
         )
-    if any(offer.market is Market.SPOT for offer in offers):
-        sentences.append("Spot VMs are assumed to stay: reclaims cost no time here.")
+    if any(offer.interruptions.per_hour for offer in offers):
+        recovery = format_duration(job.overheads.recovery_s)
+        sentences.append(
+            f"A lost VM stops the whole job for {recovery} (notice, launch, set-up, restore), and "
+            "what was done since the last checkpoint is done again; another VM can be had then."
+        )
     return tuple(sentences)
 
 
@@ -31,6 +35,7 @@ def plan_warnings(job: Job, plan: Plan, ranges: Mapping[str, BatchRange]) -> tup
     offers = [group.offer for group in plan.config.groups]
     return (
         *_exchange(job),
+        *_checkpoints(job, plan),
         *_batches(plan, ranges),
         *_input(job, plan),
         *_burst(plan, offers),
@@ -46,6 +51,17 @@ def _exchange(job: Job) -> list[str]:
     return [
         "No gradient sizes are known: the exchange between GPUs is left out, so that times and "
         "costs of plans with several GPUs are too low."
+    ]
+
+
+def _checkpoints(job: Job, plan: Plan) -> list[str]:
+    """Returns a warning where a lost VM loses the work of the whole job."""
+    told = plan.forecast.interruptions
+    if told is None or told.checkpoint_every is not None or job.overheads.checkpoint_auto:
+        return []
+    return [
+        f"No checkpoints are stated: a lost VM ({1 - told.none_probability:.0%} chance) starts the "
+        "job over. State them: overheads.checkpoint: {every: auto, takes: 4s}."
     ]
 
 

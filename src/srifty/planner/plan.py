@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from srifty.core.job import BatchRule, Job
 from srifty.core.offers import Offer
-from srifty.core.plan import Marginal, PlanResult, Reason, Verdict
+from srifty.core.plan import Marginal, Plan, PlanResult, Reason, Verdict
+from srifty.planner.anchored import anchored
 from srifty.planner.evaluate import BoolArray, Candidates, Progress, evaluate
+from srifty.planner.explore import EXHAUSTIVE_ROWS, SEARCH, Clock, explore
 from srifty.planner.front import knee_of, marginals_of, pareto_front
 from srifty.planner.hints import wider_space_hints
 from srifty.planner.larger import larger_cluster_notes
+from srifty.planner.method import Method
 from srifty.planner.notes import bill_assumptions, plan_warnings
 from srifty.planner.reasons import (
     forecast_reasons,
@@ -28,12 +32,18 @@ from srifty.planner.reasons import (
 from srifty.planner.space import SpaceRule
 from srifty.planner.supply import BatchRange, TypeSupply, places_of, supplies_of
 from srifty.simulator.predictor import Predictor
+from srifty.units import format_duration
 
 # Odds below which two hopeless plans are told apart by how far they miss, not by their odds: there,
 # the plan with the widest spread would win.
 _HOPEFUL = 0.2
-# Configurations that are looked at to find out which other quota would give a plan.
-_HINT_ROWS = 5_000
+# Seconds that a search of a large space may take.
+TIME_LIMIT_S = 5.0
+# Seconds for finding out whether another quota would give a plan.
+_HINT_S = 0.1
+
+_Places = Sequence[Sequence[TypeSupply]]
+_Look = Callable[[Job, _Places, Predictor, SpaceRule, Progress | None], Candidates]
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,11 @@ def plan(
     allow_cross_zone: bool = False,
     prefer: Sequence[str] = (),
     top: int = 5,
+    method: Method = Method.AUTO,
     progress: Progress | None = None,
+    time_limit_s: float = TIME_LIMIT_S,
+    exhaustive_rows: int = EXHAUSTIVE_ROWS,
+    now: Callable[[], float] = time.perf_counter,
 ) -> PlanResult:
     """Returns the best plan for a job, or why there is none.
 
@@ -74,9 +88,17 @@ def plan(
         prefer: names of instance types: the first that meets the limits by itself wins, then the
             first two together, and so on; other types are not used.
         top: how many plans the ranking holds.
+        method: how to search.
         progress: called with (done, all) configurations now and then.
+        time_limit_s: seconds after which a search ends with what it has found; what explains its
+            answer comes on top.
+        exhaustive_rows: spaces of no more configurations are looked at as a whole.
+        now: tells the time in seconds.
+
+    Raises:
+        InputError: the space is too large for an exhaustive search.
     """
-    began = time.perf_counter()
+    clock = Clock(time_limit_s, exhaustive_rows, now)
     if prefer:
         offers = [offer for offer in offers if offer.instance_type.name in prefer]
     places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
@@ -85,9 +107,10 @@ def plan(
         """Returns the configurations of other offers or another rule, to find what would help."""
         wider_places = _places(wider, batch_ranges, allow_cross_zone=allow_cross_zone)
         rule = SpaceRule(batch_rule, accumulate=job.accumulate)
-        return evaluate(job, wider_places, predictor, rule, most_rows=_HINT_ROWS)
+        short = replace(clock, limit_s=_HINT_S)
+        return explore(job, wider_places, predictor, rule, short, best_only=True)
 
-    search = _search(job, places, predictor, progress)
+    search = _search(job, places, predictor, _look_of(method, clock), progress)
     found = search.candidates
     ranked = found.ranked(_preferred(found, found.feasible, prefer))
     front = np.flatnonzero(found.available)
@@ -97,6 +120,11 @@ def plan(
         {o.instance_type.gpu for o in offers if o.instance_type.gpu not in batch_ranges}
     )
     warnings = [*search.warnings]
+    if not ranked.size and found.gap:
+        warnings.append(
+            f"The search ended after {format_duration(time_limit_s)}, before it was certain that "
+            "no plan meets the limits: --time-limit gives it longer."
+        )
     warnings += [f"{gpu} is offered, but has no workload profile: left out." for gpu in missing]
     chosen = nearest = None
     marginals: tuple[Marginal, ...] = ()
@@ -107,7 +135,7 @@ def plan(
         marginals = marginals_of(chosen, front_plans)
         marginals += larger_cluster_notes(found, row, chosen)
         if not prefer:  # hints know of no preference
-            marginals += wider_space_hints(job, places, predictor, chosen)
+            marginals += wider_space_hints(job, places, predictor, chosen, clock)
         warnings += [reason.message for reason in reservation_reasons(found, row)]
     elif len(found):
         row = _nearest_row(found)
@@ -123,6 +151,11 @@ def plan(
         reasons = (
             *no_configuration_reasons(job, places, missing),
             *out_of_quota_reasons(offers),
+        )
+    if chosen is None and method is Method.ANCHORED:
+        warnings.append(
+            f"The anchored scheme proposed {len(found):,} configurations; others may do better: "
+            "leave out --method to look for them."
         )
     best = chosen or nearest
     shown = [offer for place in places for supply in place for offer in supply.offers]
@@ -143,17 +176,59 @@ def plan(
         reasons=reasons,
         warnings=tuple(warnings),
         assumptions=narrowings + predictor.assumptions(job, shown) + bill_assumptions(job, shown),
-        method="exhaustive",
+        method=found.method,
         considered=int((~found.has_remainder).sum()),
         considered_remainder=int(found.has_remainder.sum()),
-        proved_optimal=chosen is not None and not found.narrowings,
-        seconds=time.perf_counter() - began,
+        proved_optimal=chosen is not None and found.gap == 0,
+        gap=found.gap if chosen is not None else None,
+        seconds=now() - clock.began_s,
     )
+
+
+def _look_of(method: Method, clock: Clock) -> _Look:
+    """Returns what looks for configurations with a method."""
+    if method is Method.ANCHORED:
+        return anchored
+    if method is Method.EXHAUSTIVE:
+        return partial(evaluate, whole=True)
+
+    def look(
+        job: Job,
+        places: _Places,
+        predictor: Predictor,
+        rule: SpaceRule,
+        progress: Progress | None = None,
+    ) -> Candidates:
+        return explore(job, places, predictor, rule, clock, progress)
+
+    return look
+
+
+def choose(
+    job: Job,
+    offers: Sequence[Offer],
+    predictor: Predictor,
+    batch_ranges: Mapping[str, BatchRange],
+    *,
+    allow_cross_zone: bool = False,
+    prefer: Sequence[str] = (),
+    method: Method = Method.AUTO,
+    progress: Progress | None = None,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> Plan | None:
+    """Returns the plan that `plan` chooses, without anything that explains it; None for no plan."""
+    if prefer:
+        offers = [offer for offer in offers if offer.instance_type.name in prefer]
+    places = _places(offers, batch_ranges, allow_cross_zone=allow_cross_zone)
+    look = _look_of(method, Clock(time_limit_s))
+    found = _search(job, places, predictor, look, progress).candidates
+    ranked = found.ranked(_preferred(found, found.feasible, prefer))
+    return found.plan(int(ranked[0])) if ranked.size else None
 
 
 def _verdict(found: Candidates, *, feasible: bool) -> Verdict:
     if feasible:
-        return Verdict.INCOMPLETE if found.narrowings else Verdict.OPTIMAL
+        return Verdict.OPTIMAL if found.gap == 0 else Verdict.INCOMPLETE
     return Verdict.LIMITS_TOO_TIGHT if len(found) else Verdict.NO_CONFIGURATION
 
 
@@ -181,17 +256,20 @@ def _preferred(found: Candidates, among: BoolArray, prefer: Sequence[str]) -> Bo
 
 def _search(
     job: Job,
-    places: Sequence[Sequence[TypeSupply]],
+    places: _Places,
     predictor: Predictor,
+    look: _Look,
     progress: Progress | None = None,
 ) -> _Search:
     """Looks at ever wider spaces until one holds a plan that meets the limits."""
     warnings: list[str] = []
     rule = SpaceRule(job.batch_rule, accumulate=job.accumulate)
-    found = evaluate(job, places, predictor, rule, progress)
+    found = look(job, places, predictor, rule, progress)
     if not job.accumulate and (not len(found) or not found.feasible.any()):
         passes = replace(rule, accumulate=True)
-        wider = evaluate(job, places, predictor, passes, progress)
+        wider = look(job, places, predictor, passes, progress)
+        if wider.method == SEARCH:  # a search sees few of those that the first look saw
+            wider = Candidates.concatenate(job, [found, wider], method=wider.method, gap=wider.gap)
         if len(wider) > len(found):
             if wider.feasible.any():
                 warnings.append(
@@ -200,7 +278,7 @@ def _search(
                 )
             found = wider
     if not len(found) and job.batch_rule is BatchRule.POWER_OF_TWO:
-        lifted = _search(replace(job, batch_rule=BatchRule.ANY), places, predictor, progress)
+        lifted = _search(replace(job, batch_rule=BatchRule.ANY), places, predictor, look, progress)
         if len(lifted.candidates):
             warnings.append(
                 f"No power-of-two local batches sum to {job.global_batch:,} here; local batches of "

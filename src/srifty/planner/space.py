@@ -105,14 +105,16 @@ def _every(least: int, most: int) -> IntArray:
     return np.arange(least, most + 1, dtype=np.int64)
 
 
-def _powers_of_two(least: int, most: int) -> IntArray:
+def powers_of_two(least: int, most: int) -> IntArray:
+    """Returns the powers of two between two bounds, both included."""
     first = max(least - 1, 0).bit_length()
-    return np.array([1 << e for e in range(first, most.bit_length()) if 1 << e <= most], np.int64)
+    found = [1 << e for e in range(first, most.bit_length()) if 1 << e <= most]
+    return np.array(found, dtype=np.int64)
 
 
 def _multiples_of_eight(least: int, most: int) -> IntArray:
     eights = np.arange(-(-least // 8) * 8, most + 1, 8, dtype=np.int64)
-    return np.unique(np.concatenate([eights[eights > 0], _powers_of_two(least, most)]))
+    return np.unique(np.concatenate([eights[eights > 0], powers_of_two(least, most)]))
 
 
 def _per_octave(steps: int) -> Callable[[int, int], IntArray]:
@@ -121,12 +123,12 @@ def _per_octave(steps: int) -> Callable[[int, int], IntArray]:
         grid = 2.0 ** (np.arange(int(octaves * steps) + 1) / steps) * max(least, 1)
         rounded = np.unique(np.round(grid).astype(np.int64))
         allowed = rounded[(rounded >= least) & (rounded <= most)]
-        return np.unique(np.concatenate([allowed, _powers_of_two(least, most)]))
+        return np.unique(np.concatenate([allowed, powers_of_two(least, most)]))
 
     return batches
 
 
-_POWERS_OF_TWO = _Thinning("", _powers_of_two, 0.0)
+_POWERS_OF_TWO = _Thinning("", powers_of_two, 0.0)
 # The local batches of `any`, mildest thinning first.
 _THINNINGS = (
     _Thinning("", _every, 1.0),
@@ -135,13 +137,38 @@ _THINNINGS = (
     _Thinning("local batches are two to an octave", _per_octave(2), 0.0),
     _Thinning(
         "local batches are powers of two, but for one type that takes the rest",
-        _powers_of_two,
+        powers_of_two,
         0.0,
     ),
 )
 # How many instance types a split may combine, and in which steps their VMs come: mildest first.
 _MOST_TYPES = (3, 2)
 _WORKER_STEPS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def every_split(
+    supplies: Sequence[TypeSupply], global_batch: int, rule: SpaceRule, *, most_rows: int
+) -> Splits | None:
+    """Returns all splits of a global batch; None where there are more rows than wanted.
+
+    Args:
+        supplies: what can be had, T instance types.
+        global_batch: samples of one iteration.
+        rule: what a split may look like.
+        most_rows: how many rows are wanted at most.
+    """
+    count = len(supplies)
+    thinning = _THINNINGS[0] if rule.batch_rule is BatchRule.ANY else _POWERS_OF_TWO
+    if 1 << count > _PAIRS_PER_ROW[rule.batch_rule] * most_rows:
+        return None
+    grid = _Grid(supplies, global_batch, rule, thinning, 1)
+    subsets = [c for size in range(1, count + 1) for c in combinations(range(count), size)]
+    pairs = 0.0
+    for subset in subsets:
+        pairs += grid.pairs(subset)
+        if pairs > _PAIRS_PER_ROW[rule.batch_rule] * most_rows:
+            return None
+    return grid.enumerate(subsets, most_rows=most_rows)
 
 
 def enumerate_splits(
@@ -221,7 +248,7 @@ class _Grid:
         gpus = supply.instance_type.gpus
         coarse = np.arange(1, most // (gpus * self.worker_step) + 1) * gpus * self.worker_step
         fine = np.arange(1, min(most, gpus) + 1)
-        doubled = gpus * _powers_of_two(1, max(supply.vms, 1))
+        doubled = gpus * powers_of_two(1, max(supply.vms, 1))
         return np.unique(np.concatenate([fine, doubled[doubled <= most], coarse])).astype(np.int64)
 
     @cached_property

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from srifty.core.hardware import InstanceType
 from srifty.core.offers import Offer
+
+# Types that can be had both ways, of which each choice is made: each doubles the search.
+_MOST_CHOICES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +91,38 @@ def places_of(offers: Sequence[Offer], *, allow_cross_zone: bool) -> tuple[tuple
     A reservation that ends too early is no use, and would stand before dearer VMs of its type. So
     a place with reservations comes several times: with all of them, and without those that end by
     each of their ends.
+
+    Nor is the cheapest market always the best: VMs that can be lost delay all others. So a place
+    also comes without those of each type that can be had otherwise. The expected cost of k of them
+    among others, `(a − k d)(b + k c)` to first order, is concave in k: all or none are best.
     """
     return tuple(
-        lasting
+        steady
         for place in _whole_places(offers, allow_cross_zone=allow_cross_zone)
         for lasting in _by_lasting(place)
+        for steady in _by_steadiness(lasting)
     )
+
+
+def _by_steadiness(place: tuple[Offer, ...]) -> Iterator[tuple[Offer, ...]]:
+    """Yields the offers of a place: all, and without those that can be lost of some types.
+
+    Of up to three types that can be had both ways each choice is made, of more only the same one
+    for all.
+    """
+    steady = {offer.instance_type for offer in place if not offer.interruptions.per_hour}
+    lossy = {offer.instance_type for offer in place if offer.interruptions.per_hour}
+    both = [
+        kind for kind in dict.fromkeys(o.instance_type for o in place) if kind in steady & lossy
+    ]
+    sizes = range(len(both) + 1) if len(both) <= _MOST_CHOICES else (0, len(both))
+    for size in sizes:
+        for without in combinations(both, size):
+            yield tuple(
+                offer
+                for offer in place
+                if offer.instance_type not in without or not offer.interruptions.per_hour
+            )
 
 
 def _by_lasting(place: tuple[Offer, ...]) -> Iterator[tuple[Offer, ...]]:
@@ -149,5 +179,7 @@ def _matches(better: Offer, worse: Offer) -> bool:
         and better.quota >= worse.quota
         and better.pools == worse.pools
         and better.ends_in_s == worse.ends_in_s
+        and better.interruptions.per_hour <= worse.interruptions.per_hour
+        and better.interruptions.spread <= worse.interruptions.spread
         and better.billing == worse.billing
     )

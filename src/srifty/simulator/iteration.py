@@ -29,6 +29,7 @@ from srifty.core.cluster import ClusterConfig
 from srifty.core.job import Job
 from srifty.core.offers import Offer
 from srifty.errors import ModelError
+from srifty.simulator.bounds import IterationBounds, SimulatorBounds
 from srifty.simulator.convex import IntArray, convex_values
 from srifty.simulator.exchange import UNEQUAL_RING, ExchangeTimes, exchange_ends
 from srifty.simulator.paths import path_values
@@ -108,6 +109,10 @@ class Simulator:
             for start in range(0, len(configs), _CHUNK_ROWS)
         ]
         return ForecastTable.concatenate(tables or [_empty_forecasts()])
+
+    def bounds(self, job: Job) -> IterationBounds | None:
+        """Returns lower bounds of a job's iterations; None where draws make them uncertain."""
+        return SimulatorBounds(self, job) if self.noise is Noise.INTEGRAL else None
 
     def warnings(self, job: Job, config: ClusterConfig) -> tuple[str, ...]:
         """See `Predictor.warnings`: what the allreduce model doubts, and what would not run."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from srifty.core.cluster import ClusterConfig
 from srifty.core.job import Job
 from srifty.core.offers import Offer
+from srifty.simulator.bounds import IterationBounds
 from srifty.simulator.tables import ConfigTable, ForecastTable
 
 
@@ -24,4 +25,13 @@ class Predictor(Protocol):
 
     def assumptions(self, job: Job, offers: Sequence[Offer]) -> tuple[str, ...]:
         """Returns what the forecasts take for granted, in full sentences."""
+        ...
+
+
+@runtime_checkable
+class BoundedPredictor(Protocol):
+    """A predictor that knows what no iteration can undercut: large spaces can then be searched."""
+
+    def bounds(self, job: Job) -> IterationBounds | None:
+        """Returns lower bounds of the iterations of a job; None where there are none."""
         ...

@@ -160,6 +160,10 @@ class ForecastTable:
     def __len__(self) -> int:
         return len(self.mean_s)
 
+    def take(self, rows: slice | IntArray) -> ForecastTable:
+        """Returns the table of some rows."""
+        return ForecastTable(*(getattr(self, field.name)[rows] for field in fields(self)))
+
     def row(self, index: int) -> IterationForecast:
         """Returns one row."""
         return IterationForecast(
