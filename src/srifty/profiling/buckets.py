@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from srifty._torch import Module, Tensor, torch
 from srifty.core.profile import GradientSchedule
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, Tensor, torch
 from srifty.units import MIB
 
 _DEFAULT_CAP_MIB = 25

@@ -1,0 +1,71 @@
+"""The share that this process trains with, for the losses, which users call without naming it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from srifty._torch import Tensor, torch
+from srifty.training.current import current_share
+from srifty.training.share import Share
+
+
+@dataclass
+class Session:
+    """One share, and how its worker adds numbers with the others.
+
+    Attributes:
+        share: of this worker.
+        group: torch's process group; None for all processes, or where there is one alone.
+        adder: returns the sum of a number over all workers and passes of the step; None for an
+            allreduce of the workers', which knows one pass.
+        passes_open: whether the passes of a step with several are being made.
+        losses: how many losses were weighted so far.
+    """
+
+    share: Share
+    group: Any = None
+    adder: Callable[[Tensor], Tensor] | None = None
+    passes_open: bool = False
+    losses: int = 0
+
+    @property
+    def needs_total_beforehand(self) -> bool:
+        """Whether the items of one pass say too little: some worker makes several."""
+        return self.adder is None and (self.passes_open or max(self.share.accumulations) > 1)
+
+    def add_up(self, count: Tensor) -> tuple[Tensor, Any]:
+        """Returns a tensor that will hold the sum over all workers, and what to wait for."""
+        if self.adder is not None:
+            return self.adder(count), None
+        if self.share.world_size == 1:
+            return count, None
+        return count, torch.distributed.all_reduce(count, group=self.group, async_op=True)
+
+
+_sessions: list[Session] = []
+
+
+def session() -> Session:
+    """Returns what `distribute` opened last, or a session of `current_share()`."""
+    if not _sessions:
+        _sessions.append(Session(current_share()))
+    return _sessions[-1]
+
+
+def open_session(opened: Session) -> None:
+    """Makes a session the process's."""
+    _sessions[:] = [opened]
+
+
+@contextmanager
+def session_of(inner: Session) -> Generator[Session]:
+    """Lets a session hold for a while; then the one before it holds again."""
+    before = list(_sessions)
+    _sessions[:] = [inner]
+    try:
+        yield inner
+    finally:
+        _sessions[:] = before
