@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import warnings
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from srifty.training.share import Share
 
 Compression = Literal["fp16", "bf16"]
 Loss = Literal["weighted", "local-mean"]
+# Who sends buffers in each forward pass; the first, newer, replaces the second.
+_BUFFER_OPTIONS = ("forward_sync_buffers", "broadcast_buffers")
 _HOOKS = {"fp16": "fp16_compress_hook", "bf16": "bf16_compress_hook"}
 
 
@@ -70,13 +73,13 @@ def distribute(
     open_session(Session(share, process_group))
     if _is_fsdp(model):
         return model
-    if has_running_statistics(model) and "forward_sync_buffers" not in options:
+    kind: Any = torch.nn.parallel.DistributedDataParallel
+    if has_running_statistics(model) and not options.keys() & set(_BUFFER_OPTIONS):
         # Else each step would begin with rank 0's statistics, whatever its share is.
-        options.setdefault("broadcast_buffers", False)
+        known = inspect.signature(kind).parameters
+        options[next(name for name in _BUFFER_OPTIONS if name in known)] = False
         _send_buffers(model, process_group)
-    parallel: Any = torch.nn.parallel.DistributedDataParallel(
-        model, process_group=process_group, **options
-    )
+    parallel = kind(model, process_group=process_group, **options)
     hook = _hook(share, loss, compression)
     if hook is not None:
         parallel.register_comm_hook(process_group, hook)
@@ -186,16 +189,21 @@ def _hook(share: Share, loss: Loss, compression: Compression | None) -> Callable
         "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
     )
     sent = getattr(hooks, _HOOKS[compression]) if compression else hooks.allreduce_hook
-    if loss == "weighted" or share.is_even:
-        return sent if compression else None
-    # The hooks average over the n workers: n·b_i/B of each mean is the mean over all samples.
-    factor = share.world_size * share.local_batch / share.global_batch
+    factor = 1.0
+    if loss == "local-mean":
+        # The hooks average over the n workers: n·b_i/B of each mean is the mean over all samples.
+        factor = share.world_size * share.local_batch / share.global_batch
+    if compression is None and (loss == "weighted" or share.is_even):
+        return None
 
-    def weighted(group: Any, bucket: Any) -> Any:
-        bucket.buffer().mul_(factor)
+    def exchange(group: Any, bucket: Any) -> Any:
+        if factor != 1.0:
+            bucket.buffer().mul_(factor)
         return sent(group, bucket)
 
-    return weighted
+    # Torch refuses a hook whose annotations, if any, are not its own classes.
+    exchange.__annotations__.clear()
+    return exchange
 
 
 def _require_weighted_losses(model: Module, share: Share) -> None:
