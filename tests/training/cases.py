@@ -201,9 +201,7 @@ def split_cases(share):
         ),
         "scaler": Case(several, mean_whole, mean_part, scaled=True, clip=0.3),
         "static graph": Case(share, mean_whole, mean_part, options={"static_graph": True}),
-        "local mean": Case(
-            even_parts, mean_whole, local_mean_part, options={"loss": "local-mean"}
-        ),
+        "local mean": Case(even_parts, mean_whole, local_mean_part, options={"loss": "local-mean"}),
         "synced": Case(share, mean_whole, mean_part, Normed, synced=True),
         "synced items": Case(share, items_whole, items_part, Normed, synced=True, change=silent),
     }

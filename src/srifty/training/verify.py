@@ -204,7 +204,10 @@ def _real_gradient(
         totals = counts_of(quiet_copy(same), loss, parts, share)
         for total in totals:
             torch.distributed.all_reduce(total)
-    return gradient_of(parallel, loss, parts, share, totals), same
+    found = gradient_of(parallel, loss, parts, share, totals)
+    mean = torch.tensor(found.loss / share.world_size, dtype=torch.float64, device=device)
+    torch.distributed.all_reduce(mean)
+    return StepGradient(found.of, float(mean)), same
 
 
 def _furthest(one: StepGradient, other: StepGradient) -> tuple[float, str]:
