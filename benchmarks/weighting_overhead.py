@@ -4,12 +4,15 @@
 
 from the repository's root; needs torch. Each round makes one step of each kind in an order of its
 own, every process with one thread: plain DistributedDataParallel's mean loss, `mean_loss`,
-`item_loss` (whose counts are added up by an allreduce), and `loss="local-mean"` (gradients weighted
-in a communication hook). The first three share one model, so that nothing but the loss differs;
-the hook has its own. A step is taken from a barrier to the end of the optimizer's step of the
+`item_total` (items counted before the forward pass, while which they are added up), `item_loss` with
+a bare count (added up between forward and backward pass), and `loss="local-mean"` (gradients
+weighted in a communication hook). All but the last share one model, so that nothing but the
+loss differs; the hook has its own. A step is taken from a barrier to the end of the optimizer's step of the
 slowest process; the processor time is the sum over all processes. Figures are lower quartiles over
 the rounds, compared with the plain step's, with a 90 % interval (bootstrap over whole rounds).
 
+`loss alone` is the call that makes the loss, of the slowest process: what weighting adds to a step,
+directly; that of `item_loss` includes waiting for the other processes, which a step does anyway.
 `plain again` is a second plain step in each round: what it differs from the first is noise.
 """
 
@@ -19,7 +22,6 @@ import argparse
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +34,10 @@ from torch.nn import functional
 import srifty.training as st
 from benchmarks.profile_gpu_models import resnet50
 
-_KINDS = ("plain", "plain again", "mean_loss", "item_loss", "local-mean hook")
+_KINDS = ("plain", "plain again", "mean_loss", "item_total", "item_loss", "local-mean hook")
 _WARM_UP = 2
 # Disturbances only ever add time: the lower quartile forgets them and still averages.
 _QUANTILE = 0.25
-
-
-def _plain(values: torch.Tensor) -> torch.Tensor:
-    return values.mean()
-
-
-def _items(values: torch.Tensor) -> torch.Tensor:
-    return st.item_loss(values.sum(), torch.tensor(values.numel()))
-
-
-_LOSSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "plain": _plain,
-    "plain again": _plain,
-    "mean_loss": st.mean_loss,
-    "item_loss": _items,
-    "local-mean hook": _plain,
-}
 
 
 def _models(share: st.Share) -> dict[str, tuple[Any, Any]]:
@@ -80,37 +65,51 @@ def _measure(rank: int, batches: tuple[int, ...], pixels: int, rounds: int, fold
     labels = torch.randint(1000, (share.local_batch,))
     orders = np.random.default_rng(0)
     rows: list[list[list[float]]] = []
+    total: Any = None
     st.mean_loss(torch.zeros(1))  # lets the plain kinds pass for weighted ones
     for number in range(_WARM_UP + rounds):
-        row = [[0.0, 0.0] for _ in _KINDS]
+        row = [[0.0, 0.0, 0.0] for _ in _KINDS]
         for place in orders.permutation(len(_KINDS)):
             kind = _KINDS[place]
             model, optimizer = models[kind]
             distributed.barrier()
             begin, begin_cpu = time.perf_counter(), time.process_time()
             optimizer.zero_grad()
+            if kind == "item_total":
+                total = st.item_total(share.local_batch)
             values = functional.cross_entropy(model(images), labels, reduction="none")
-            _LOSSES[kind](values).backward()
+            before_loss = time.perf_counter()
+            if kind == "item_total":
+                loss = st.item_loss(values.sum(), total)
+            elif kind == "item_loss":
+                loss = st.item_loss(values.sum(), share.local_batch)
+            else:
+                loss = st.mean_loss(values) if kind == "mean_loss" else values.mean()
+            loss_s = time.perf_counter() - before_loss
+            loss.backward()
             optimizer.step()
-            row[place] = [time.perf_counter() - begin, time.process_time() - begin_cpu]
+            row[place] = [time.perf_counter() - begin, time.process_time() - begin_cpu, loss_s]
         if number >= _WARM_UP:
             rows.append(row)
     times = torch.tensor(rows, dtype=torch.float64)
-    slowest, total = times[..., 0].clone(), times[..., 1].clone()
+    slowest, total = times[..., [0, 2]].clone(), times[..., 1].clone()
     distributed.all_reduce(slowest, distributed.ReduceOp.MAX)
     distributed.all_reduce(total)
     if rank == 0:
-        _print_table(slowest.numpy(), total.numpy())
+        _print_table(slowest[..., 0].numpy(), total.numpy(), slowest[..., 1].numpy())
     distributed.destroy_process_group()
 
 
-def _print_table(slowest_s: NDArray[np.float64], total_s: NDArray[np.float64]) -> None:
-    print("| step | s | wall clock | 90 % | processor time | 90 % |")
-    print("|---|---:|---:|---:|---:|---:|")
+def _print_table(
+    slowest_s: NDArray[np.float64], total_s: NDArray[np.float64], loss_s: NDArray[np.float64]
+) -> None:
+    print("| step | s | wall clock | 90 % | processor time | 90 % | loss alone, ms |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
     for place, kind in enumerate(_KINDS):
         cells = [f"{np.quantile(slowest_s[:, place], _QUANTILE):.3f}"]
         for times in (slowest_s, total_s):
             cells += [f"{_extra(times, place)[0]:+.2%}", _interval(times, place)]
+        cells.append(f"{1e3 * np.quantile(loss_s[:, place], _QUANTILE):.2f}")
         print(f"| {kind} | {' | '.join(cells)} |")
 
 

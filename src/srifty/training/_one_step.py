@@ -71,7 +71,9 @@ def quiet_copy(model: Module) -> Module:
 def counts_of(model: Module, loss: Loss, parts: Sequence[Any], share: Share) -> list[Tensor]:
     """Returns a worker's items of one step, one number for each `item_total` of a pass."""
     counts = _Counts()
-    with session_of(Session(share, adder=counts.record)), torch.no_grad():
+    device = next(iter(model.parameters())).device
+    recorded = Session(share, device=device, adder=counts.record)
+    with session_of(recorded), torch.no_grad():
         for batch in parts:
             counts.place = 0
             loss(model, batch)
@@ -101,7 +103,8 @@ def gradient_of(
     adder = None if totals is None else counts.recall
     model.zero_grad(set_to_none=True)
     value = 0.0
-    with session_of(Session(share, adder=adder)):
+    device = next(iter(model.parameters())).device
+    with session_of(Session(share, device=device, adder=adder)):
         for batch in passes(model, parts):
             counts.place = 0
             found: Any = loss(model, batch)

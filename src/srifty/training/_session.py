@@ -19,6 +19,8 @@ class Session:
     Attributes:
         share: of this worker.
         group: torch's process group; None for all processes, or where there is one alone.
+        device: where numbers are added up, one that the group's library can send from; None for
+            wherever they are.
         adder: returns the sum of a number over all workers and passes of the step; None for an
             allreduce of the workers', which knows one pass.
         passes_open: whether the passes of a step with several are being made.
@@ -27,6 +29,7 @@ class Session:
 
     share: Share
     group: Any = None
+    device: Any = None
     adder: Callable[[Tensor], Tensor] | None = None
     passes_open: bool = False
     losses: int = 0

@@ -70,7 +70,7 @@ def distribute(
     join(device)
     _require_same(share, process_group, device)
     _require_fitting_batch_norm(model, share, device)
-    open_session(Session(share, process_group))
+    open_session(Session(share, process_group, device))
     if _is_fsdp(model):
         return model
     kind: Any = torch.nn.parallel.DistributedDataParallel

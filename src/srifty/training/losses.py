@@ -28,7 +28,7 @@ class ItemTotal:
     _work: Any
 
     def value(self) -> Tensor:
-        """Returns the total as a tensor of one float64, on the device of the counts."""
+        """Returns the total as a tensor of one float64."""
         if self._work is not None:
             self._work.wait()
         return self._value
@@ -96,25 +96,25 @@ def item_loss(loss_sum: Tensor, count: Tensor | float | ItemTotal) -> Tensor:
                 "item_loss needs the items of the whole step where a worker makes several passes: "
                 "before them, total = item_total(count of all passes); then item_loss(sum, total)"
             )
-        count = item_total(count, device=loss_sum.device)
+        count = item_total(count)
     total = count.value()
     share = torch.where(total > 0, 1 / total, torch.zeros_like(total))
     scaled = sum_loss(loss_sum)
     return scaled * share.to(scaled)
 
 
-def item_total(count: Tensor | float, *, device: Any = None) -> ItemTotal:
+def item_total(count: Tensor | float) -> ItemTotal:
     """Starts adding up the items of a global step, and returns the total to be.
 
     All workers call it once in each step (and once for each kind of item), in the same order.
 
     Args:
         count: items of all passes that this worker makes in the step.
-        device: where to add up; that of `count`, if left out.
     """
-    counted = torch.as_tensor(count, device=device).detach()
+    open_ = session()
+    counted = torch.as_tensor(count, device=open_.device).detach()
     # A new tensor, as it is summed in place; float64 counts exactly up to 2**53.
-    value, work = session().add_up(counted.sum(dtype=torch.float64))
+    value, work = open_.add_up(counted.sum(dtype=torch.float64))
     return ItemTotal(value, work)
 
 
