@@ -25,6 +25,8 @@ class Session:
             allreduce of the workers', which knows one pass.
         passes_open: whether the passes of a step with several are being made.
         losses: how many losses were weighted so far.
+        global_batch: samples of this step, all workers together; None for as many as planned.
+        noted: sum of the losses made in this step; None if there was none.
     """
 
     share: Share
@@ -33,11 +35,25 @@ class Session:
     adder: Callable[[Tensor], Tensor] | None = None
     passes_open: bool = False
     losses: int = 0
+    global_batch: int | None = None
+    noted: Tensor | None = None
 
     @property
     def needs_total_beforehand(self) -> bool:
         """Whether the items of one pass say too little: some worker makes several."""
         return self.adder is None and (self.passes_open or max(self.share.accumulations) > 1)
+
+    def begin_step(self, global_batch: int) -> None:
+        """Begins a step of so many samples, whose losses will be noted."""
+        self.global_batch = None if global_batch == self.share.global_batch else global_batch
+        self.noted = None
+
+    def note(self, loss: Tensor) -> Tensor:
+        """Returns a loss, once it is counted among the step's."""
+        self.losses += 1
+        value = loss.detach()
+        self.noted = value if self.noted is None else self.noted + value
+        return loss
 
     def add_up(self, count: Tensor) -> tuple[Tensor, Any]:
         """Returns a tensor that will hold the sum over all workers, and what to wait for."""

@@ -201,7 +201,7 @@ def read_state(folder: Folder, checkpoint: Checkpoint) -> dict[str, Any]:
     try:
         with folder.reading(checkpoint.entry, STATE) as file:
             return torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # noqa: BLE001 - torch raises whatever its parts raise
+    except Exception as error:
         raise InputError(f"{STATE} cannot be read: {error}", source) from error
 
 

@@ -25,15 +25,17 @@ class Exchange:
         Args:
             numbers: of this step, as many on each worker.
         """
-        before, work = self._sent, self._work
-        if work is not None:
-            work.wait()
+        before = None if self._sent is None else self.last()
         self._sent = torch.tensor(numbers, dtype=torch.float64)
         if self._group is not None:
-            self._work = torch.distributed.all_reduce(
-                self._sent, group=self._group, async_op=True
-            )
-        return None if before is None else before.tolist()
+            self._work = torch.distributed.all_reduce(self._sent, group=self._group, async_op=True)
+        return before
+
+    def last(self) -> list[float]:
+        """Waits for the sums of what was sent last, and returns them."""
+        if self._work is not None:
+            self._work.wait()
+        return [] if self._sent is None else self._sent.tolist()
 
 
 class Reading:

@@ -39,7 +39,8 @@ def mean_loss(per_sample: Tensor, *, global_batch: int | None = None) -> Tensor:
 
     Args:
         per_sample: one loss for each sample of this pass, shape (samples,); may be empty.
-        global_batch: samples of this global step, if it is not as large as planned.
+        global_batch: samples of this global step, if it is not as large as planned and the batches
+            do not come from `steps`, which knows.
 
     Raises:
         InputError: `per_sample` is no such vector, or holds more than the worker's share.
@@ -53,6 +54,8 @@ def mean_loss(per_sample: Tensor, *, global_batch: int | None = None) -> Tensor:
         )
     share = open_.share
     samples = per_sample.shape[0]
+    if global_batch is None:
+        global_batch = open_.global_batch
     if global_batch is None and samples > share.local_batch:
         raise InputError(
             f"mean_loss got {samples} losses, but worker {share.rank}'s share is "
@@ -61,7 +64,8 @@ def mean_loss(per_sample: Tensor, *, global_batch: int | None = None) -> Tensor:
         )
     if global_batch is not None and global_batch < max(samples, 1):
         raise InputError(f"a global batch of {global_batch} cannot hold {samples} samples")
-    return sum_loss(_sum(per_sample)) / (global_batch or share.global_batch)
+    scale = share.world_size / (global_batch or share.global_batch)
+    return open_.note(_sum(per_sample) * scale)
 
 
 def sum_loss(loss_sum: Tensor) -> Tensor:
@@ -71,8 +75,7 @@ def sum_loss(loss_sum: Tensor) -> Tensor:
         loss_sum: the sum over the samples of this pass; more than one value are added up.
     """
     open_ = session()
-    open_.losses += 1
-    return _sum(loss_sum) * open_.share.world_size
+    return open_.note(_sum(loss_sum) * open_.share.world_size)
 
 
 def item_loss(loss_sum: Tensor, count: Tensor | float | ItemTotal) -> Tensor:
@@ -99,8 +102,9 @@ def item_loss(loss_sum: Tensor, count: Tensor | float | ItemTotal) -> Tensor:
         count = item_total(count)
     total = count.value()
     share = torch.where(total > 0, 1 / total, torch.zeros_like(total))
-    scaled = sum_loss(loss_sum)
-    return scaled * share.to(scaled)
+    open_ = session()
+    scaled = _sum(loss_sum) * open_.share.world_size
+    return open_.note(scaled * share.to(scaled))
 
 
 def item_total(count: Tensor | float) -> ItemTotal:

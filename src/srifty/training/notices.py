@@ -173,7 +173,7 @@ class NoticeWatch:
                 found = None
                 if not self._complained:
                     _log.warning(
-                        "no word about notices of interruption (%s); asking on, and saving as usual",
+                        "nothing known about notices of interruption (%s); asking on",
                         error,
                     )
                 self._complained = True
@@ -191,9 +191,9 @@ def _ec2_notice(text: str) -> Notice:
         ValueError: the text is none.
     """
     body: Any = json.loads(text)
-    if not isinstance(body, dict) or not isinstance(cast("dict[str, Any]", body).get("action"), str):
+    said = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    if not isinstance(said.get("action"), str):
         raise ValueError(f"{text[:80]!r} is no notice")
-    said = cast("dict[str, Any]", body)
     try:
         at = datetime.fromisoformat(said["time"])
     except (KeyError, TypeError, ValueError):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+Order: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 _ROUNDS = 8
 # Steele 2014 ("splitmix64"): shifts and factors that let each bit of a number reach every other.
@@ -16,7 +19,7 @@ _LAST_SHIFT = np.uint64(31)
 
 
 @functools.lru_cache(maxsize=8)
-def order_of(length: int, seed: int, epoch: int) -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
+def order_of(length: int, seed: int, epoch: int) -> Order:
     """Returns a function from places in an epoch's order to samples, one to one.
 
     It is a cipher on the numbers below `length` (Black 2002): a number is split into two digits of

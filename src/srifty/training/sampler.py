@@ -24,9 +24,8 @@ class GlobalBatchSampler:
     """Deals each global batch of one seeded order to the workers by their shares.
 
     It is a DataLoader's `batch_sampler`: each item it yields lists the samples of one forward and
-    backward pass of this worker. There is no epoch to set: without `epochs` and `steps` each
-    iteration goes to the end of the epoch that it begins in, and the next begins there, in an order
-    of its own; with either, one iteration goes through the whole training.
+    backward pass of this worker. One iteration goes through the whole training, all epochs, each in
+    an order of its own: there is no epoch to set, or to forget.
 
     Where an iteration begins is set by `start_at` alone; `steps()` calls it. What a DataLoader has
     fetched ahead therefore never counts as trained.
@@ -35,7 +34,7 @@ class GlobalBatchSampler:
         dataset: what has a length, or the length.
         share: of this worker.
         seed: of the order.
-        epochs: passes over the dataset in the whole training.
+        epochs: passes over the dataset in the whole training; 1 if left out.
         steps: global steps in the whole training, instead of `epochs`.
         remainder: what becomes of the samples that are left when no whole global batch is: `drop`
             leaves them out of this epoch (another order leaves out others), `keep` makes a smaller
@@ -63,7 +62,7 @@ class GlobalBatchSampler:
         self.remainder: Remainder = remainder
         self.shuffle = shuffle
         self._check(epochs, steps)
-        self.total_steps = steps if epochs is None else self.first_step_of(epochs)
+        self.total_steps = self.first_step_of(epochs or 1) if steps is None else steps
         self._next = 0
 
     def _check(self, epochs: int | None, steps: int | None) -> None:
@@ -136,7 +135,7 @@ class GlobalBatchSampler:
         Raises:
             InputError: the step lies outside the training.
         """
-        if step < 0 or (self.total_steps is not None and step > self.total_steps):
+        if not 0 <= step <= self.total_steps:
             raise InputError(f"step {step} is outside this training of {self.total_steps} steps")
         self._next = step
 
@@ -144,13 +143,6 @@ class GlobalBatchSampler:
     def next_step(self) -> int:
         """The global step that the next iteration begins with."""
         return self._next
-
-    @property
-    def end_step(self) -> int:
-        """The global step before which the next iteration ends."""
-        if self.total_steps is not None:
-            return self.total_steps
-        return self.first_step_of(self.epoch_of(self._next) + 1)
 
     @property
     def identity(self) -> dict[str, int | str | bool]:
@@ -173,18 +165,22 @@ class GlobalBatchSampler:
         return any(first == last for first, last in itertools.pairwise(cut))
 
     def __iter__(self) -> Iterator[list[int]]:
-        end = self.end_step
-        for step in range(self._next, end):
+        if self._next == self.total_steps:
+            raise InputError(
+                f"all {self.total_steps} steps of this training were dealt; one iteration goes "
+                "through all epochs: give the sampler epochs=, and loop once"
+            )
+        for step in range(self._next, self.total_steps):
             yield from self.samples_at(step)
-        self._next = end
+        self._next = self.total_steps
 
     def __len__(self) -> int:
         """Returns the number of passes in the next iteration."""
-        steps = self.end_step - self._next
+        steps = self.total_steps - self._next
         if self.remainder != "keep":
             return steps * self.share.accumulation
         # Only the last step of an epoch can have fewer passes.
-        short = self.epoch_of(self.end_step) - self.epoch_of(self._next)
+        short = self.epoch_of(self.total_steps) - self.epoch_of(self._next)
         passes = len(self.parts_at(self.first_step_of(1) - 1))
         return (steps - short) * self.share.accumulation + short * passes
 
@@ -199,8 +195,9 @@ class GlobalBatchSampler:
         found: list[NDArray[np.int64]] = []
         wanted = part.stop - part.start
         while wanted > 0:
-            places = np.arange(place, min(place + wanted, self.length))
-            found.append(order_of(self.length, self.seed, epoch)(places) if self.shuffle else places)
+            places: NDArray[np.int64] = np.arange(place, min(place + wanted, self.length))
+            order = order_of(self.length, self.seed, epoch) if self.shuffle else None
+            found.append(places if order is None else order(places))
             wanted -= len(places)
             epoch, place = epoch + 1, 0
         return np.concatenate(found) if found else np.empty(0, np.int64)

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from srifty._torch import torch
 from srifty.errors import InputError
@@ -155,8 +155,11 @@ class Checkpoints:
 
     def _start_whole(self, step: int, facts: Mapping[str, Any]) -> Callable[[], None]:
         taken = self._snapshot.take(state_of(self._state))
-        files = {checkpoint.STATE: lambda file: torch.save(taken, file)}
-        return lambda: checkpoint.write(self.folder, step, facts, files)
+
+        def fill(file: BinaryIO) -> None:
+            torch.save(taken, file)
+
+        return lambda: checkpoint.write(self.folder, step, facts, {checkpoint.STATE: fill})
 
     def _start_sharded(self, step: int, facts: Mapping[str, Any]) -> Callable[[], None]:
         folder, entry = self.folder, checkpoint.entry_of(step)
@@ -165,9 +168,7 @@ class Checkpoints:
         if self._rank == 0:
             folder.begin(entry)
         torch.distributed.barrier(group=self._group)
-        future = _sharded_module().start_writing(
-            self._state, folder.unfinished(entry), self._group
-        )
+        future = _sharded_module().start_writing(self._state, folder.unfinished(entry), self._group)
 
         def finish() -> None:
             future.result()

@@ -110,7 +110,7 @@ class StopWatch:
         if self._before is not None:
             signal.signal(signal.SIGTERM, self._before)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _hear(self, _number: int, _frame: FrameType | None) -> None:
         self._signalled = True
 
     def wish(self, *, save_s: float | None, step_s: float, is_busy: bool) -> Wish:

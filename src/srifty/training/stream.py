@@ -16,8 +16,8 @@ _data: Any = torch.utils.data
 class GlobalBatchStream(_data.IterableDataset):
     """Deals a stream's samples to the workers, each global step the same whatever the cluster.
 
-    Give it to `DataLoader(stream, batch_size=None, num_workers=...)`; its items are batches, one for
-    each pass of this worker. Every worker opens the same stream and leaves out what is others'; so
+    Give it to `DataLoader(stream, batch_size=None, num_workers=...)`; its items are batches, one
+    for each pass of this worker. Every worker opens the same stream and leaves out what is others'; so
     the stream should yield samples as they lie (bytes, paths), and `decode` should do the work.
 
     Args:

@@ -26,6 +26,7 @@ from srifty.training.batch_norm import (
     sync_batch_norm,
 )
 from srifty.training.distribute import device_of, distribute, join
+from srifty.training.rows import rows
 from srifty.training.share import Share
 
 Part: TypeAlias = Callable[[Any, slice], Any]
@@ -110,7 +111,7 @@ def verify(
         InputError: the batch has another size or differs between workers, or the model exchanges
             statistics in its forward pass and there are no processes to do so.
     """
-    cut = part or _rows
+    cut = part or rows
     if part is None:
         _require_size(batch, share.global_batch)
     parallel = torch.nn.parallel.DistributedDataParallel
@@ -250,18 +251,6 @@ def _notes(model: Module, share: Share, noise: float, tolerance: float) -> tuple
             "can undo; sync_batch_norm(model) can."
         )
     return tuple(notes)
-
-
-def _rows(batch: Any, where: slice) -> Any:
-    """Returns the same structure with only these rows of its tensors."""
-    if isinstance(batch, torch.Tensor):
-        return batch[where]
-    if isinstance(batch, Mapping):
-        return {key: _rows(one, where) for key, one in cast("Mapping[Any, Any]", batch).items()}
-    if isinstance(batch, (tuple, list)):
-        rows = [_rows(one, where) for one in cast("list[Any]", batch)]
-        return tuple(rows) if isinstance(batch, tuple) else rows
-    return batch
 
 
 def _tensors(batch: Any) -> list[Tensor]:
