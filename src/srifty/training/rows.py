@@ -22,7 +22,6 @@ def rows(batch: Any, where: slice) -> Any:
         return {key: rows(one, where) for key, one in held.items()}
     if isinstance(batch, (tuple, list)):
         cut = [rows(one, where) for one in cast("list[Any]", batch)]
-        if hasattr(batch, "_fields"):  # a named tuple
-            return type(batch)(*cut)
-        return tuple(cut) if isinstance(batch, tuple) else cut
+        kind: Any = type(cast("object", batch))
+        return kind(*cut) if hasattr(kind, "_fields") else kind(cut)  # the first: named tuples
     return batch

@@ -14,7 +14,7 @@ from srifty.errors import InputError, TrainingStalled
 from srifty.training import checkpoint
 from srifty.training.batch_norm import combine_statistics, has_plain_batch_norm
 from srifty.training.notices import NoticeSource, source_of
-from srifty.training.progress import last_lines
+from srifty.training.progress import ProgressLog, StartLine, last_lines
 from srifty.training.saver import Checkpoints
 from srifty.training.share import Share
 from srifty.training.stopping import save_interval_s
@@ -133,20 +133,29 @@ class Run:
 
         Raises:
             InputError: it is another training's, or some worker cannot read it.
-            TrainingStalled: training has begun at this step too often.
         """
-        starts, after = [], 0
-        if self.progress is not None and self.share.rank == 0:
-            starts, after = last_lines(self.progress, 0)
         if self.checkpoints is not None:
             self._load(self.checkpoints, dealer)
+        dealer.start_at(self.step)
+
+    def note_start(self) -> None:
+        """Logs that training begins, and warns of steps that are made again.
+
+        Raises:
+            TrainingStalled: it has begun at this step again and again; the next start is let pass.
+        """
+        starts, after = [], 0
+        if self.progress is not None:
+            starts, after = last_lines(self.progress, self.share.rank)
+            with ProgressLog(self.progress, self.share.rank) as log:
+                log.append(StartLine(self.step, time.time(), self.share.world_size))
         others = [start != self.step for start in reversed(starts)]
         again = others.index(True) if True in others else len(others)
         (again,) = self._from_first([again])
-        if again >= self._most_restarts:
+        if again and again % self._most_restarts == 0:
             raise TrainingStalled(
                 f"training began at step {self.step} {again} times and never came to its next "
-                "checkpoint; save more often (save_every=), or find out what ends it"
+                "checkpoint; save more often (save_every=), find out what ends it, start again"
             )
         if after > self.step:
             _log.warning(
@@ -154,7 +163,6 @@ class Run:
                 self.step,
                 after - self.step,
             )
-        dealer.start_at(self.step)
 
     def _load(self, checkpoints: Checkpoints, dealer: Dealer) -> None:
         found = checkpoints.newest() if self.share.rank == 0 else None

@@ -195,7 +195,8 @@ class GlobalBatchSampler:
         found: list[NDArray[np.int64]] = []
         wanted = part.stop - part.start
         while wanted > 0:
-            places: NDArray[np.int64] = np.arange(place, min(place + wanted, self.length))
+            end = min(place + wanted, self.length)
+            places = np.arange(place, end, dtype=np.int64)
             order = order_of(self.length, self.seed, epoch) if self.shuffle else None
             found.append(places if order is None else order(places))
             wanted -= len(places)

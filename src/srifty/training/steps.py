@@ -17,7 +17,7 @@ from srifty.training._session import session
 from srifty.training.exchange import Exchange, Reading
 from srifty.training.notices import NoticeWatch
 from srifty.training.order import seed_of
-from srifty.training.progress import ProgressLog, StartLine, StepLine
+from srifty.training.progress import ProgressLog, StepLine
 from srifty.training.rows import rows
 from srifty.training.run import Dealer, Run
 from srifty.training.sampler import GlobalBatchSampler
@@ -61,6 +61,7 @@ def steps(loader: Any, run: Run, *, in_passes: bool = False) -> Iterator[tuple[i
         _log.warning("all %d steps were made before; there is nothing to train", run.step)
         run.finished = True
         return
+    run.note_start()
     with ExitStack() as stack:
         loop = _Loop(run, dealer, stack)
         torch.manual_seed(seed_of(run.seed, run.step, run.share.rank))
@@ -91,7 +92,6 @@ class _Loop:
         self._log: ProgressLog | None = None
         if run.progress is not None:
             self._log = stack.enter_context(ProgressLog(run.progress, run.share.rank))
-            self._log.append(StartLine(run.step, time.time(), run.share.world_size))
         self._exchange = Exchange(run.group)
         self._reading: Reading | None = None
         # Steps that were made and whose loss is on its way.

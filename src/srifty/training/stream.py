@@ -17,8 +17,8 @@ class GlobalBatchStream(_data.IterableDataset):
     """Deals a stream's samples to the workers, each global step the same whatever the cluster.
 
     Give it to `DataLoader(stream, batch_size=None, num_workers=...)`; its items are batches, one
-    for each pass of this worker. Every worker opens the same stream and leaves out what is others'; so
-    the stream should yield samples as they lie (bytes, paths), and `decode` should do the work.
+    for each pass of this worker. Every worker opens the same stream and leaves out what is others';
+    so the stream should yield samples as they lie (bytes, paths), and `decode` should do the work.
 
     Args:
         open_at: called with a place, opens the stream there; it must give the same samples in the
