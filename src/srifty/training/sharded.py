@@ -107,6 +107,8 @@ class _Reader(_dcp.FileSystemReader):
                 found: Any = _Unpickler(file).load()
         except (pickle.UnpicklingError, EOFError, AttributeError, ValueError) as error:
             raise InputError(f"is no index of a checkpoint: {error}", str(source)) from None
+        if not isinstance(found, _dcp.metadata.Metadata):
+            raise InputError("is no index of a checkpoint", str(source))
         if getattr(found, "storage_meta", None) is None:
             found.storage_meta = _dcp.metadata.StorageMeta()
         found.storage_meta.load_id = self.load_id
