@@ -4,12 +4,12 @@
 
 from the repository's root; needs torch. Each round makes one step of each kind in an order of its
 own, every process with one thread: plain DistributedDataParallel's mean loss, `mean_loss`,
-`item_total` (items counted before the forward pass, while which they are added up), `item_loss` with
-a bare count (added up between forward and backward pass), and `loss="local-mean"` (gradients
-weighted in a communication hook). All but the last share one model, so that nothing but the
-loss differs; the hook has its own. A step is taken from a barrier to the end of the optimizer's step of the
-slowest process; the processor time is the sum over all processes. Figures are lower quartiles over
-the rounds, compared with the plain step's, with a 90 % interval (bootstrap over whole rounds).
+`item_total` (items counted before the forward pass, during which they are added up), `item_loss`
+with a bare count (added up between forward and backward pass), and `loss="local-mean"` (gradients
+weighted in a communication hook). All but the last share one model, so that nothing but the loss
+differs; the hook has its own. A step is taken from a barrier to the end of the optimizer's step of
+the slowest process; the processor time is the sum over all processes. Figures are lower quartiles
+over the rounds, compared with the plain step's, with a 90 % interval (bootstrap over rounds).
 
 `loss alone` is the call that makes the loss, of the slowest process: what weighting adds to a step,
 directly; that of `item_loss` includes waiting for the other processes, which a step does anyway.

@@ -205,6 +205,7 @@ def refusals(rank):
         "other plan": said(lambda: st.distribute(Body(), st.Share.of(5, 3 + rank, rank=rank))),
         "passes": said(lambda: st.distribute(ours, passes)),
         "torch's": said(lambda: st.distribute(theirs, share)),
+        "wrapped": said(lambda: st.distribute(DistributedDataParallel(Body()), share)),
         "sharded": said(lambda: st.distribute(sharded, share)),
         "uneven passes": said(lambda: st.distribute(Body(), odd, loss="local-mean")),
         "choice": said(lambda: st.distribute(Body(), share, compression="int8")),
@@ -212,6 +213,7 @@ def refusals(rank):
         "bare count": said(bare_count),
     }
     even = st.Share.of(4, 4, rank=rank)
+    found["sharded and more"] = said(lambda: st.distribute(sharded, even, compression="fp16"))
     found["even and sharded"] = st.distribute(sharded, even) is sharded
     st.distribute(Body(), even)(x).mean().backward()  # nothing to weight, so nothing to refuse
     return found

@@ -44,6 +44,8 @@ def test_a_smaller_batch_may_leave_a_worker_without_samples(found):
         ("passes", "some workers make more passes than others (5/2, 3)"),
         ("torch's", "convert the model with srifty.training.sync_batch_norm(model)"),
         ("sharded", "FSDP gathers parameters in step"),
+        ("sharded and more", "this model is sharded already"),
+        ("wrapped", "give it the bare model"),
         ("uneven passes", "worker 0's passes hold 2 and 3 samples"),
         ("choice", "compression must be one of None, 'fp16', 'bf16', not 'int8'"),
         ("unweighted", "this loss was not made by srifty.training"),

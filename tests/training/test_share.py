@@ -42,7 +42,8 @@ def test_what_is_even():
         (lambda: Share(0, (), ()), "a share needs"),
         (lambda: Share(0, (1, 2), (1,)), "not 2 and 1"),
         (lambda: Share.of(1, 2, rank=2), "between 0 and 1, not 2"),
-        (lambda: Share.of(1, 0), "worker 1: 0 samples cannot be done in 1 passes"),
+        (lambda: Share.of(1, 0), "worker 1: samples must be a whole number of at least 1, not 0"),
+        (lambda: Share.of(1.5), "worker 0: samples must be a whole number of at least 1, not 1.5"),
         (lambda: Share(0, (2, 3), (1, 4)), "worker 1: 3 samples cannot be done in 4 passes"),
     ],
 )

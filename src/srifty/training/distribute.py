@@ -60,6 +60,8 @@ def distribute(
     _require_choice("loss", loss, ("weighted", "local-mean"))
     _require_choice("compression", compression, (None, *_HOOKS))
     _require_even_passes(share, loss)
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        raise InputError("distribute makes DistributedDataParallel itself; give it the bare model")
     _require_no_fsdp(model, share)
     if share.world_size == 1:
         open_session(Session(share))
@@ -72,6 +74,8 @@ def distribute(
     _require_fitting_batch_norm(model, share, device)
     open_session(Session(share, process_group, device))
     if _is_fsdp(model):
+        if compression or options:
+            raise InputError("this model is sharded already: compression and options are FSDP's")
         return model
     kind: Any = torch.nn.parallel.DistributedDataParallel
     if has_running_statistics(model) and not options.keys() & set(_BUFFER_OPTIONS):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from srifty.errors import InputError, Problem
+from srifty.core._checks import require, require_count
+from srifty.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,14 @@ class Share:
             raise InputError(
                 f"rank must lie between 0 and {len(self.local_batches) - 1}, not {self.rank}"
             )
-        problems = [
-            Problem(f"worker {rank}", f"{samples} samples cannot be done in {passes} passes")
-            for rank, (samples, passes) in enumerate(
-                zip(self.local_batches, self.accumulations, strict=True)
+        for rank, samples in enumerate(self.local_batches):
+            passes = self.accumulations[rank]
+            require_count(f"worker {rank}: samples", samples)
+            require_count(f"worker {rank}: passes", passes)
+            require(
+                passes <= samples,
+                f"worker {rank}: {samples} samples cannot be done in {passes} passes",
             )
-            if not 1 <= passes <= samples
-        ]
-        if problems:
-            raise InputError(problems)
 
     @classmethod
     def of(cls, *local_batches: int, rank: int = 0) -> Self:
