@@ -26,7 +26,7 @@ class Session:
         passes_open: whether the passes of a step with several are being made.
         losses: how many losses were weighted so far.
         global_batch: samples of this step, all workers together; None for as many as planned.
-        noted: sum of the losses made in this step; None if there was none.
+        noted: the losses made in this step; None where nobody asks for them.
     """
 
     share: Share
@@ -36,7 +36,7 @@ class Session:
     passes_open: bool = False
     losses: int = 0
     global_batch: int | None = None
-    noted: Tensor | None = None
+    noted: list[Tensor] | None = None
 
     @property
     def needs_total_beforehand(self) -> bool:
@@ -46,13 +46,17 @@ class Session:
     def begin_step(self, global_batch: int) -> None:
         """Begins a step of so many samples, whose losses will be noted."""
         self.global_batch = None if global_batch == self.share.global_batch else global_batch
-        self.noted = None
+        self.noted = []
+
+    def step_loss(self) -> Tensor | None:
+        """Returns the sum of the losses made in this step; None if there were none."""
+        return torch.stack(self.noted).sum() if self.noted else None
 
     def note(self, loss: Tensor) -> Tensor:
         """Returns a loss, once it is counted among the step's."""
         self.losses += 1
-        value = loss.detach()
-        self.noted = value if self.noted is None else self.noted + value
+        if self.noted is not None:
+            self.noted.append(loss.detach())
         return loss
 
     def add_up(self, count: Tensor) -> tuple[Tensor, Any]:

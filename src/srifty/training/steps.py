@@ -120,7 +120,7 @@ class _Loop:
                 StepLine(run.step, time.time(), self._step_s, samples, size, None)
             )
         run.step += 1
-        heard = self._swap(session().noted, self._wish())
+        heard = self._swap(session().step_loss(), self._wish())
         self._hurry = heard.hurry
         if heard.save or run.is_due():
             self._save()
