@@ -10,8 +10,8 @@ waits for. Wall clock is that of the slowest process, processor time the sum ove
 medians over the rounds of the extra to the plain block of the same round, with a 90 % interval
 (bootstrap over rounds); `plain again` is what differs by chance. On a busy machine that is more
 than the extra; so below the table stands what was measured of the extra itself: the time from one
-step's body to the next (loading, log, exchange, random numbers) beside that of a plain loop, and the
-stall, duration and processor time of a save, as fractions of the steps between two saves.
+step's body to the next (loading, log, exchange, random numbers) beside that of a plain loop, and
+the stall, duration and processor time of a save, as fractions of the steps between two saves.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Its own checkpoints, callbacks and arguments stay as they are. Train by steps (`max_steps`), with
 `gradient_accumulation_steps=1`, `remove_unused_columns=False` where your dataset asks for it, and
-`ignore_data_skip=True`: the sampler starts where it should, without reading over the samples before.
+`ignore_data_skip=True`: the sampler starts where it should, without reading over samples.
 """
 
 from __future__ import annotations
