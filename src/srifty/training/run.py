@@ -159,7 +159,8 @@ class Run:
             )
         if after > self.step:
             _log.warning(
-                "training goes on at step %d; at least %d steps that were made are lost and made again",
+                "training goes on at step %d; at least %d steps that were made are lost and made "
+                "again",
                 self.step,
                 after - self.step,
             )
