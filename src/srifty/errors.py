@@ -7,6 +7,7 @@ SriftyError
 ├── CloudRefused        a cloud did not do what was asked: credentials, permission, region, quota
 ├── ProbeFailed         a measurement ended early: a rank was lost, or a reduction gave a wrong sum
 ├── ProfileFailed       a model could not be profiled, or is not as it was before
+├── SaveFailed          a training came to its end, and its last checkpoint could not be saved
 └── TrainingStalled     training begins again and again and does not get on
 
 Each carries a message that says what is wrong, where, and what to write instead. Expected outcomes
@@ -78,3 +79,7 @@ class ProfileFailed(SriftyError):  # noqa: N818 - an outcome of the model's, as 
 
 class TrainingStalled(SriftyError):  # noqa: N818 - an outcome, as for a profile
     """Training was started again and again at the same step, and never came to its next save."""
+
+
+class SaveFailed(SriftyError):  # noqa: N818 - an outcome, as for a profile
+    """All steps were made, and the state they led to could not be saved."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srifty.training.notices import Notice
-from srifty.training.stopping import StopWatch, Wish, heed, save_interval_s
+from srifty.training.stopping import Reason, StopWatch, Wish, heed, save_interval_s
 
 seconds = st.floats(0.001, 300)
 
@@ -51,7 +51,7 @@ def test_without_a_known_save_time_something_is_saved_at_once():
     assert asked == Wish(save=True)
     # The save that runs may still make it; another cannot.
     assert heed(4, save_s=None, step_s=1, saved_since=True, is_busy=True) == Wish(
-        stop=True, hurry=True
+        stop=Reason.NOTICE, hurry=True
     )
 
 
@@ -84,14 +84,14 @@ def test_a_file_asks_for_a_stop(tmp_path):
         known = {"save_s": 1.0, "step_s": 0.1, "is_busy": False}
         assert watch.wish(**known) == Wish()
         path.touch()
-        assert watch.wish(**known) == Wish(stop=True)
+        assert watch.wish(**known) == Wish(stop=Reason.FILE)
 
 
 def test_sigterm_asks_for_a_stop_and_is_given_back():
     before = signal.getsignal(signal.SIGTERM)
     with StopWatch(None, ()) as watch:
         os.kill(os.getpid(), signal.SIGTERM)
-        assert watch.wish(save_s=None, step_s=0.1, is_busy=False) == Wish(stop=True)
+        assert watch.wish(save_s=None, step_s=0.1, is_busy=False) == Wish(stop=Reason.SIGNAL)
     assert signal.getsignal(signal.SIGTERM) == before
 
 
@@ -114,4 +114,4 @@ def test_one_save_is_asked_for_when_a_notice_comes():
         assert watch.wish(**known) == Wish(save=True)
         assert watch.wish(**known) == Wish()
         told.notice = Notice(time.time() + 0.5, "terminate")
-        assert watch.wish(**known) == Wish(stop=True, hurry=True)
+        assert watch.wish(**known) == Wish(stop=Reason.NOTICE, hurry=True)

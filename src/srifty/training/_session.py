@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srifty._torch import Tensor, torch
+from srifty.errors import InputError
 from srifty.training.current import current_share
 from srifty.training.share import Share
 
@@ -27,6 +28,7 @@ class Session:
         losses: how many losses were weighted so far.
         global_batch: samples of this step, all workers together; None for as many as planned.
         noted: the losses made in this step; None where nobody asks for them.
+        awaits_steps: whether a `Run` was made that `steps` does not drive yet.
     """
 
     share: Share
@@ -37,6 +39,7 @@ class Session:
     losses: int = 0
     global_batch: int | None = None
     noted: list[Tensor] | None = None
+    awaits_steps: bool = False
 
     @property
     def needs_total_beforehand(self) -> bool:
@@ -53,7 +56,17 @@ class Session:
         return torch.stack(self.noted).sum() if self.noted else None
 
     def note(self, loss: Tensor) -> Tensor:
-        """Returns a loss, once it is counted among the step's."""
+        """Returns a loss, once it is counted among the step's.
+
+        Raises:
+            InputError: there is a `Run`, and this is trained on beside it.
+        """
+        if self.awaits_steps:
+            raise InputError(
+                "this script makes a Run, but its batches do not come from steps, so nothing would "
+                "be saved, logged or gone on with; write "
+                "`for step, batch in st.steps(loader, run)`, or leave the Run out"
+            )
         self.losses += 1
         if self.noted is not None:
             self.noted.append(loss.detach())
@@ -76,6 +89,13 @@ def session() -> Session:
     if not _sessions:
         _sessions.append(Session(current_share()))
     return _sessions[-1]
+
+
+def expect_steps(share: Share) -> None:
+    """Has losses fail until `steps` begins; `share` is that of a session yet to be opened."""
+    if not _sessions:
+        _sessions.append(Session(share))
+    _sessions[-1].awaits_steps = True
 
 
 def open_session(opened: Session) -> None:

@@ -8,10 +8,11 @@ whoever writes an entry writes the file that names all others last.
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
@@ -19,6 +20,7 @@ from typing import Any, BinaryIO, Protocol, cast
 from srifty.errors import InputError
 
 _UNFINISHED = ".unfinished-"
+_TRIAL = "trial"
 _CHUNK_BYTES = 1 << 22
 
 
@@ -29,6 +31,10 @@ class Folder(Protocol):
 
     def entries(self) -> list[str]:
         """Returns the names of all entries, sorted."""
+        ...
+
+    def try_out(self) -> None:
+        """Writes something and removes it, as a checkpoint would be written."""
         ...
 
     def begin(self, entry: str) -> None:
@@ -59,6 +65,10 @@ class Folder(Protocol):
         """Removes an entry."""
         ...
 
+    def put_aside(self, entry: str) -> str:
+        """Renames an entry so that it is none any more, and returns its new name."""
+        ...
+
 
 class LocalFolder:
     """A folder of this machine, or one that is mounted.
@@ -76,6 +86,13 @@ class LocalFolder:
         if not self.path.is_dir():
             return []
         return sorted(p.name for p in self.path.iterdir() if not p.name.startswith("."))
+
+    def try_out(self) -> None:
+        """Writes something and removes it, as a checkpoint would be written."""
+        self.begin(_TRIAL)
+        with self.writing(_TRIAL, _TRIAL) as file:
+            file.write(b"srifty")
+        shutil.rmtree(self.unfinished(_TRIAL))
 
     def begin(self, entry: str) -> None:
         """Makes ready for the files of a new entry; what an earlier try left is removed."""
@@ -127,6 +144,12 @@ class LocalFolder:
         (self.path / entry).rename(hidden)
         shutil.rmtree(hidden)
 
+    def put_aside(self, entry: str) -> str:
+        """Renames an entry so that it is none any more, and returns its new name."""
+        name = _aside(entry, self.entries())
+        (self.path / entry).rename(self.path / name)
+        return name
+
 
 class RemoteFolder:
     """A folder in a storage that fsspec knows, such as an S3 bucket.
@@ -160,6 +183,13 @@ class RemoteFolder:
         except FileNotFoundError:
             return []
         return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
+
+    def try_out(self) -> None:
+        """Writes something and removes it, as a checkpoint would be written."""
+        self.begin(_TRIAL)
+        with self.writing(_TRIAL, _TRIAL) as file:
+            file.write(b"srifty")
+        self.remove(_TRIAL)
 
     def begin(self, entry: str) -> None:
         """Makes ready for the files of a new entry; what an earlier try left is removed."""
@@ -200,6 +230,12 @@ class RemoteFolder:
             self._system.rm_file(self._at(entry, self._last))
         self._system.rm(self._at(entry), recursive=True)
 
+    def put_aside(self, entry: str) -> str:
+        """Renames an entry so that it is none any more, and returns its new name."""
+        name = _aside(entry, self.entries())
+        self._system.mv(self._at(entry), self._at(name), recursive=True)
+        return name
+
     def _at(self, *parts: str) -> str:
         return "/".join((self._path.rstrip("/"), *parts))
 
@@ -218,6 +254,14 @@ def open_folder(where: str | Path, last: str) -> Folder:
     if isinstance(where, Path) or "://" not in text:
         return LocalFolder(Path(where))
     return RemoteFolder(text, last)
+
+
+def _aside(entry: str, taken: Sequence[str]) -> str:
+    """Returns a name for a damaged entry that no other one has."""
+    names = itertools.chain(
+        [f"damaged-{entry}"], map(f"damaged-{entry}-{{}}".format, itertools.count(2))
+    )
+    return next(name for name in names if name not in taken)
 
 
 def _force(folder: Path) -> None:

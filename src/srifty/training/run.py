@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -12,7 +13,10 @@ from typing import Any, Protocol, cast
 from srifty._torch import torch
 from srifty.errors import InputError, TrainingStalled
 from srifty.training import checkpoint
+from srifty.training._session import expect_steps
 from srifty.training.batch_norm import combine_statistics, has_plain_batch_norm
+from srifty.training.checkpoint import Checkpoint
+from srifty.training.company import Company
 from srifty.training.notices import NoticeSource, source_of
 from srifty.training.progress import ProgressLog, StartLine, last_lines
 from srifty.training.saver import Checkpoints
@@ -68,6 +72,7 @@ class Run:
         progress: folder of the log; what SRIFTY_PROGRESS says if left out. With neither, no log.
         stop_file: whose being there asks all workers to save and stop; what SRIFTY_STOP says.
         notices: sources of notices of interruption; those that SRIFTY_NOTICES names (`ec2`, `gcp`).
+        fresh: whether to begin at step 0 where there are checkpoints and all of them are damaged.
         most_restarts: how often training may begin at one step before it is called stalled.
         environment: the variables; those of the process if left out.
 
@@ -80,10 +85,11 @@ class Run:
         progress: folder of the log; None for none.
         stop_file: whose being there asks for a stop; None for none.
         notices: sources of notices of interruption.
-        group: of all workers, for the numbers exchanged at each step; None for one worker.
+        company: all workers, who decide together.
 
     Raises:
-        InputError: an argument is out of range.
+        InputError: an argument is out of range, the folder cannot be written into, another training
+            writes there, or the stop file is there already.
     """
 
     def __init__(
@@ -99,6 +105,7 @@ class Run:
         progress: str | Path | None = None,
         stop_file: str | Path | None = None,
         notices: Sequence[NoticeSource] | None = None,
+        fresh: bool = False,
         most_restarts: int = 5,
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -110,23 +117,49 @@ class Run:
         progress = progress or variables.get(PROGRESS)
         stop_file = stop_file or variables.get(STOP)
         self.step = 0
+        self._resumed = ""
         self.finished = False
         self.share = share
         self.seed = seed
         self._state = state
         self._save_every = save_every
         self._failures_s = failures_s
+        self._fresh = fresh
         self._most_restarts = most_restarts
         self.progress = Path(progress) if progress else None
         self.stop_file = Path(stop_file) if stop_file else None
         self.notices = notices
-        self.group, save_group = _control_groups(share)
+        self.company = Company(share)
         where = folder or variables.get(CHECKPOINT)
         self.checkpoints = (
-            Checkpoints(where, state, keep=keep, rank=share.rank, group=save_group)
+            Checkpoints(where, state, keep=keep, rank=share.rank, group=self.company.save_group)
             if where
             else None
         )
+        self.company.agree(self._claim(), "another worker cannot begin; see its error")
+        expect_steps(share)
+        self._driven = [False]
+        weakref.finalize(self, _warn_if_not_driven, self._driven)
+
+    def _claim(self) -> InputError | None:
+        """Returns what stands in the way of training, if anything does."""
+        if self.stop_file is not None and self.stop_file.exists():
+            return InputError(
+                "the stop file is there already, so training would stop at once; nothing removes "
+                "it but you: delete it once the training that it stopped has ended",
+                str(self.stop_file),
+            )
+        if self.checkpoints is not None and self.share.rank == 0:
+            try:
+                self.checkpoints.claim()
+            except InputError as error:
+                return error
+        return None
+
+    @property
+    def group(self) -> Any:
+        """All workers, for the numbers exchanged at each step; None for one worker."""
+        return self.company.group
 
     def resume(self, dealer: Dealer) -> None:
         """Puts the newest whole checkpoint back, if there is one; all workers call it.
@@ -134,12 +167,13 @@ class Run:
         Raises:
             InputError: it is another training's, or some worker cannot read it.
         """
+        self._driven[0] = True
         if self.checkpoints is not None:
             self._load(self.checkpoints, dealer)
         dealer.start_at(self.step)
 
     def note_start(self) -> None:
-        """Logs that training begins, and warns of steps that are made again.
+        """Logs that training begins, and says where it goes on and what is made again.
 
         Raises:
             TrainingStalled: it has begun at this step again and again; the next start is let pass.
@@ -151,56 +185,54 @@ class Run:
                 log.append(StartLine(self.step, time.time(), self.share.world_size))
         others = [start != self.step for start in reversed(starts)]
         again = others.index(True) if True in others else len(others)
-        (again,) = self._from_first([again])
+        (again,) = self.company.from_first([again])
         if again and again % self._most_restarts == 0:
             raise TrainingStalled(
                 f"training began at step {self.step} {again} times and never came to its next "
                 "checkpoint; save more often (save_every=), find out what ends it, start again"
             )
-        if after > self.step:
+        if self.share.rank == 0 and self._resumed:
+            _log.warning("training goes on at %s", self._resumed)
+        if self.share.rank == 0 and after > self.step:
             _log.warning(
-                "training goes on at step %d; at least %d steps that were made are lost and made "
-                "again",
-                self.step,
-                after - self.step,
+                "at least %d steps that were made are lost and made again", after - self.step
             )
 
     def _load(self, checkpoints: Checkpoints, dealer: Dealer) -> None:
-        found = checkpoints.newest() if self.share.rank == 0 else None
-        (step,) = self._from_first([-1 if found is None else found.step])
+        found: Checkpoint | None = None
+        problem: InputError | OSError | None = None
+        if self.share.rank == 0:
+            try:
+                found = checkpoints.to_resume(fresh=self._fresh)
+            except (InputError, OSError) as error:
+                problem = error
+        self.company.agree(problem, "worker 0 cannot go on; see its error")
+        (step,) = self.company.from_first([-1 if found is None else found.step])
         if step < 0:
             return
-        problem: InputError | OSError | None = None
         try:
             found = found or checkpoint.check(checkpoints.folder, step)
             _require_same(found.facts.get("training"), dealer.identity, checkpoints.folder.where)
             checkpoints.load(found)
         except (InputError, OSError) as error:
             problem = error
-        if self._any(problem is not None):
-            raise problem or InputError(
-                f"another worker cannot read the checkpoint of step {step}; all workers need to "
-                "see the folder: use a mounted one, or a URL such as s3://bucket/run1",
-                checkpoints.folder.where,
-            )
+        self.company.agree(
+            problem,
+            f"{checkpoints.folder.where}: another worker cannot read the checkpoint of step "
+            f"{step}; all workers need to see the folder: use a mounted one, or a URL such as "
+            "s3://bucket/run1",
+        )
         self.step = step
+        if found is not None:
+            self._resumed = _described(found, dealer, checkpoints.folder.where, self.share)
 
-    def _from_first(self, numbers: list[int]) -> list[int]:
-        """Returns the first worker's numbers on all workers."""
-        if self.group is None:
-            return numbers
-        sent = torch.tensor(numbers, dtype=torch.int64)
-        first = torch.distributed.get_global_rank(self.group, 0)
-        torch.distributed.broadcast(sent, first, group=self.group)
-        return sent.tolist()
-
-    def _any(self, mine: bool) -> bool:
-        """Returns whether it is so on any worker."""
-        if self.group is None:
-            return mine
-        sent = torch.tensor(int(mine))
-        torch.distributed.all_reduce(sent, torch.distributed.ReduceOp.MAX, group=self.group)
-        return bool(sent)
+    def where_to_go_on(self) -> str:
+        """Returns what a new start would go on with, for a sentence's end."""
+        if self.checkpoints is None:
+            return "from step 0, as nothing is saved"
+        saved = self.checkpoints.saved_step
+        step = "" if saved is None or self.share.rank else f" of step {saved}"
+        return f"from the newest checkpoint{step} in {self.checkpoints.folder.where}"
 
     def due_interval_s(self) -> float | None:
         """Returns how long after a save the next is due; None if steps decide."""
@@ -231,17 +263,24 @@ class Run:
         self.checkpoints.start(self.step, facts)
 
 
-def _control_groups(share: Share) -> tuple[Any, Any]:
-    """Returns two groups of all workers that send from the CPU, for numbers and for saves.
+def _warn_if_not_driven(driven: list[bool]) -> None:
+    if not driven[0]:
+        _log.warning(
+            "a Run was made and never given to steps: nothing was saved, logged or gone on with; "
+            "write `for step, batch in st.steps(loader, run)`"
+        )
 
-    Neither is used by the model: what runs beside it must not come between its messages.
-    """
-    if share.world_size == 1:
-        return None, None
-    distributed: Any = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
-        raise InputError("make the Run after distribute(model, share), which starts the processes")
-    return distributed.new_group(backend="gloo"), distributed.new_group(backend="gloo")
+
+def _described(found: Checkpoint, dealer: Dealer, where: str, share: Share) -> str:
+    """Returns where training goes on, and who saved it."""
+    total = "" if dealer.total_steps is None else f" of {dealer.total_steps}"
+    saved: Any = found.facts.get("workers")
+    count = len(cast("list[Any]", saved)) if isinstance(saved, list) else 0
+    workers = f"{count} worker{'s' if count != 1 else ''}" if count else "unknown workers"
+    return (
+        f"step {found.step}{total} from {where}/{found.entry}, saved by {workers}, now "
+        f"{share.world_size}"
+    )
 
 
 def _require_same(saved: object, now: Mapping[str, Any], source: str) -> None:

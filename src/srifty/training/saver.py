@@ -18,6 +18,7 @@ from srifty.training import checkpoint
 from srifty.training.checkpoint import Checkpoint
 from srifty.training.folder import Folder, LocalFolder, open_folder
 from srifty.training.snapshot import Snapshot, put_back, require_stateful, state_of
+from srifty.training.writer_lock import hold
 from srifty.units import format_duration
 
 _log = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Checkpoints:
         self._snapshot = Snapshot()
         self._thread: threading.Thread | None = None
         self._failed: Exception | None = None
+        self._last_failed: Exception | None = None
         self._sharded = group is not None and _has_parts(state)
         if self._sharded and not isinstance(self.folder, LocalFolder):
             raise InputError(
@@ -75,9 +77,34 @@ class Checkpoints:
         self.save_s: float | None = None
 
     @property
+    def last_failure(self) -> Exception | None:
+        """What went wrong with the save that was begun last; None if nothing (yet)."""
+        return self._last_failed
+
+    @property
     def is_busy(self) -> bool:
         """Whether a save is being written."""
         return self._thread is not None and self._thread.is_alive()
+
+    def claim(self) -> None:
+        """Makes sure that checkpoints can be saved here, and that only this process does.
+
+        Raises:
+            InputError: the folder cannot be written into, or another training writes there.
+        """
+        try:
+            if isinstance(self.folder, LocalFolder):
+                self.folder.path.mkdir(parents=True, exist_ok=True)
+                hold(self.folder.path)
+            self.folder.try_out()
+        except InputError:
+            raise
+        except Exception as error:  # a storage's library raises what it likes
+            raise InputError(
+                f"checkpoints cannot be saved here ({type(error).__name__}: {error}); give a "
+                "folder that can be written into",
+                self.folder.where,
+            ) from error
 
     def start(self, step: int, facts: Mapping[str, Any]) -> None:
         """Copies the state and begins to write it; waits first for a save that is being written.
@@ -89,6 +116,7 @@ class Checkpoints:
             facts: what to say about the training; JSON values.
         """
         self.wait()
+        self._last_failed = None
         if step == self.saved_step:
             return
         began_s = time.perf_counter()
@@ -106,7 +134,7 @@ class Checkpoints:
                 if self._rank == 0:
                     checkpoint.prune(self.folder, self._keep)
             except Exception as error:  # noqa: BLE001 - training goes on, whatever went wrong
-                self._failed = error
+                self._failed = self._last_failed = error
                 return
             self.saved_step = step
             self.save_s = time.perf_counter() - began_s
@@ -138,6 +166,40 @@ class Checkpoints:
     def newest(self) -> Checkpoint | None:
         """Returns the newest checkpoint that is whole; warns about those that are not."""
         return checkpoint.newest(self.folder)
+
+    def to_resume(self, *, fresh: bool) -> Checkpoint | None:
+        """Returns the newest checkpoint that is whole, once the damaged ones are put aside.
+
+        They keep their bytes under another name, and no later save can take their place.
+
+        Args:
+            fresh: whether to begin anew where none is whole.
+
+        Raises:
+            InputError: there are checkpoints, none of them is whole, and `fresh` is not set.
+        """
+        found = self.newest()
+        damaged = [
+            step for step in checkpoint.steps_in(self.folder) if found is None or step > found.step
+        ]
+        if damaged and found is None and not fresh:
+            raise InputError(
+                f"none of its {len(damaged)} checkpoints can be read (see the warnings above), and "
+                "they would have to be made again from step 0; restore one from a copy, or begin "
+                "anew with Run(..., fresh=True), which puts them aside",
+                self.folder.where,
+            )
+        for step in damaged:
+            entry = checkpoint.entry_of(step)
+            try:
+                name = self.folder.put_aside(entry)
+            except OSError as error:
+                raise InputError(
+                    f"is damaged and cannot be put aside ({error}); move it away",
+                    f"{self.folder.where}/{entry}",
+                ) from error
+            _log.warning("%s/%s is kept as %s", self.folder.where, entry, name)
+        return found
 
     def load(self, found: Checkpoint) -> None:
         """Puts the state of a checkpoint back.

@@ -12,16 +12,18 @@ from dataclasses import replace
 from typing import Any
 
 from srifty._torch import torch
-from srifty.errors import InputError
+from srifty.errors import InputError, SaveFailed
 from srifty.training._session import session
+from srifty.training.checkpoint import entry_of
 from srifty.training.exchange import Exchange, Reading
+from srifty.training.lost_worker import explained
 from srifty.training.notices import NoticeWatch
 from srifty.training.order import seed_of
 from srifty.training.progress import ProgressLog, StepLine
 from srifty.training.rows import rows
 from srifty.training.run import Dealer, Run
 from srifty.training.sampler import GlobalBatchSampler
-from srifty.training.stopping import StopWatch, Wish
+from srifty.training.stopping import Reason, StopWatch, Wish
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,7 @@ def steps(loader: Any, run: Run, *, in_passes: bool = False) -> Iterator[tuple[i
     Raises:
         InputError: the loader deals no global batches, the checkpoint does not fit the script, or
             there is accumulation without `in_passes`.
+        SaveFailed: all else is done, and the last state could not be saved, tried twice.
         TrainingStalled: training began at one step again and again.
     """
     dealer = _dealer_of(loader)
@@ -56,19 +59,24 @@ def steps(loader: Any, run: Run, *, in_passes: bool = False) -> Iterator[tuple[i
             "`for step, batches in st.steps(loader, run, in_passes=True)` and in it "
             "`for batch in st.passes(model, batches)`"
         )
+    session().awaits_steps = False
     run.resume(dealer)
     if run.step == dealer.total_steps:
-        _log.warning("all %d steps were made before; there is nothing to train", run.step)
+        if run.share.rank == 0:
+            _log.warning("all %d steps were made before; there is nothing to train", run.step)
         run.finished = True
         return
     run.note_start()
     with ExitStack() as stack:
+        if run.group is not None:
+            stack.enter_context(explained(run.where_to_go_on))
         loop = _Loop(run, dealer, stack)
         torch.manual_seed(seed_of(run.seed, run.step, run.share.rank))
         for batches in _by_step(loader, dealer, run):
             loop.begin_step()
             yield run.step, batches if in_passes else batches[0]
             if loop.end_step():
+                run.finished = run.step == dealer.total_steps
                 break
         else:
             run.finished = True
@@ -98,6 +106,7 @@ class _Loop:
         self._unlogged: deque[StepLine] = deque()
         self._has_heard = False
         self._hurry = False
+        self._reason: Reason | None = None
         self._step_s = 0.0
         self._saved_s = self._ended_s = time.perf_counter()
         stack.callback(self._close)
@@ -121,27 +130,59 @@ class _Loop:
             )
         run.step += 1
         heard = self._swap(session().step_loss(), self._wish())
-        self._hurry = heard.hurry
+        self._hurry, self._reason = heard.hurry, heard.stop
         if heard.save or run.is_due():
             self._save()
-        return heard.stop
+        return heard.stop is not None
 
     def end(self) -> None:
-        """Saves, and logs the last losses; all workers call it after the same step."""
+        """Saves, and logs the last losses; all workers call it after the same step.
+
+        Raises:
+            SaveFailed: on all workers, if one could not save, twice.
+        """
+        self._log_last_losses()
+        outcome = self._save_last()
+        if self._reason is not None and self._run.share.rank == 0:
+            _log.warning(
+                "training stops before step %d: %s; %s",
+                self._run.step,
+                self._reason.value,
+                outcome,
+            )
+
+    def _log_last_losses(self) -> None:
         # The sums that are on their way, then those of the last step's loss.
         self._swap(None, Wish())
         self._hear(self._exchange.last())
-        checkpoints = self._run.checkpoints
+
+    def _save_last(self) -> str:
+        """Returns what became of the last state."""
+        run, checkpoints = self._run, self._run.checkpoints
         if checkpoints is None:
-            return
+            return "nothing is saved, as there is no folder"
         if self._hurry:
-            _log.warning("there is no time to save before this VM is gone")
-        else:
-            self._save()
+            checkpoints.wait()
+            return f"there is no time for another save, go on {run.where_to_go_on()}"
+        self._save()
         checkpoints.wait()
+        if run.company.any(checkpoints.last_failure is not None):
+            # A storage may be out of reach for a moment only, and this is all that is left to do.
+            self._save()
+            checkpoints.wait()
+        failure = checkpoints.last_failure
+        if run.company.any(failure is not None):
+            raise SaveFailed(
+                f"{checkpoints.folder.where}: the state after {run.step} steps could not be saved "
+                f"({failure or 'by another worker'}); all else is done, and the state is still in "
+                "this process: whoever catches srifty.errors.SaveFailed can save it elsewhere"
+            )
+        return f"saved in {checkpoints.folder.where}/{entry_of(run.step)}"
 
     def _close(self) -> None:
-        """Logs what is left without its loss, and lets a save end."""
+        """Logs what is left, without its loss where others would be needed; lets a save end."""
+        if self._run.group is None and self._unlogged:
+            self._log_last_losses()
         for line in self._unlogged:
             if self._log is not None:
                 self._log.append(line)
@@ -172,13 +213,14 @@ class _Loop:
         """Sends the last step's loss and this one's wish; returns what was wished a step ago."""
         known = None if self._reading is None else self._reading.value()
         self._reading = Reading(loss)
-        numbers = [known or 0.0, known is not None, wish.stop, wish.save, wish.hurry]
+        stops = [wish.stop is reason for reason in Reason]
+        numbers = [known or 0.0, known is not None, wish.save, wish.hurry, *stops]
         sums = self._exchange.swap([float(number) for number in numbers])
         return Wish() if sums is None else self._hear(sums)
 
     def _hear(self, sums: list[float]) -> Wish:
         """Logs the step whose loss the sums hold, and returns what was wished with them."""
-        loss_sum, with_loss, stop, save, hurry = sums
+        loss_sum, with_loss, save, hurry, *stops = sums
         # The first sums were sent with the first step, before there was a loss.
         if self._has_heard and self._unlogged:
             line = self._unlogged.popleft()
@@ -187,7 +229,8 @@ class _Loop:
             if self._log is not None:
                 self._log.append(replace(line, loss=loss))
         self._has_heard = True
-        return Wish(stop=stop > 0, save=save > 0, hurry=hurry > 0)
+        asked = [reason for reason, times in zip(Reason, stops, strict=True) if times > 0]
+        return Wish(stop=asked[0] if asked else None, save=save > 0, hurry=hurry > 0)
 
 
 def _own(run: Run, size: int) -> int:

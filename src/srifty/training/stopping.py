@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -25,17 +26,25 @@ _SPARE_S = 2.0
 _STEPS = 3
 
 
+class Reason(Enum):
+    """Why to stop, as a sentence without its end."""
+
+    FILE = "the stop file is there"
+    SIGNAL = "SIGTERM came"
+    NOTICE = "a VM is about to be taken away"
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What a worker asks for at the end of a step.
 
     Attributes:
-        stop: that all workers stop.
+        stop: why all workers should stop; None if they should not.
         save: that all workers save.
         hurry: that they stop without saving, which would take too long.
     """
 
-    stop: bool = False
+    stop: Reason | None = None
     save: bool = False
     hurry: bool = False
 
@@ -58,7 +67,7 @@ def heed(
     needed_s = _MARGIN * (save_s or 0.0) + _STEPS * step_s + _SPARE_S
     if remaining_s <= needed_s:
         fits = save_s is None or save_s + _STEPS * step_s <= remaining_s
-        return Wish(stop=True, hurry=is_busy or not fits)
+        return Wish(stop=Reason.NOTICE, hurry=is_busy or not fits)
     return Wish(save=not saved_since and not is_busy)
 
 
@@ -115,8 +124,10 @@ class StopWatch:
 
     def wish(self, *, save_s: float | None, step_s: float, is_busy: bool) -> Wish:
         """Returns what to ask for now; see `heed` for the arguments."""
-        if self._signalled or (self._stop_file is not None and os.path.exists(self._stop_file)):  # noqa: PTH110 - a third of Path.exists's time, at each step
-            return Wish(stop=True)
+        if self._signalled:
+            return Wish(stop=Reason.SIGNAL)
+        if self._stop_file is not None and os.path.exists(self._stop_file):  # noqa: PTH110 - a third of Path.exists's time, at each step
+            return Wish(stop=Reason.FILE)
         said = [watch.notice.at for watch in self._notices if watch.notice is not None]
         if not said:
             return Wish()

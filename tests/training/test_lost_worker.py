@@ -1,0 +1,35 @@
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is an extra")
+
+from srifty.training.lost_worker import explained, tells_of_a_lost_worker
+
+CLOSED = RuntimeError("[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (CLOSED, True),
+        (RuntimeError("NCCL error in: ProcessGroupNCCL.cpp, remote process exited"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("Connection closed by peer"), False),
+    ],
+)
+def test_what_tells_of_a_lost_worker(error, expected):
+    assert tells_of_a_lost_worker(error) == expected
+
+
+def test_one_line_follows_the_traceback(monkeypatch, caplog):
+    shown = []
+    monkeypatch.setattr(sys, "excepthook", lambda *error: shown.append(error[1]))
+    before = sys.excepthook
+    with explained(lambda: "from the newest checkpoint of step 12 in runs/a"):
+        for error in (ValueError("else"), CLOSED):
+            sys.excepthook(type(error), error, None)
+    assert [str(error) for error in shown] == ["else", str(CLOSED)]
+    assert caplog.text.count("another worker was lost") == 1
+    assert "go on from the newest checkpoint of step 12 in runs/a" in caplog.text
+    assert sys.excepthook is before
