@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is an extra")
 
-from srifty.training.lost_worker import explained, tells_of_a_lost_worker
+from srifty.training.lost_worker import explain_lost_workers, tells_of_a_lost_worker
 
 CLOSED = RuntimeError("[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]")
 
@@ -22,13 +22,14 @@ def test_what_tells_of_a_lost_worker(error, expected):
     assert tells_of_a_lost_worker(error) == expected
 
 
-def test_one_line_follows_the_traceback(monkeypatch, caplog):
+def test_a_line_comes_before_the_traceback(monkeypatch, caplog):
     shown = []
     monkeypatch.setattr(sys, "excepthook", lambda *error: shown.append(error[1]))
     before = sys.excepthook
-    with explained(lambda: "from the newest checkpoint of step 12 in runs/a"):
-        for error in (ValueError("else"), CLOSED):
-            sys.excepthook(type(error), error, None)
+    undo = explain_lost_workers(lambda: "from the newest checkpoint of step 12 in runs/a")
+    for error in (ValueError("else"), CLOSED):
+        sys.excepthook(type(error), error, None)
+    undo()
     assert [str(error) for error in shown] == ["else", str(CLOSED)]
     assert caplog.text.count("another worker was lost") == 1
     assert "go on from the newest checkpoint of step 12 in runs/a" in caplog.text

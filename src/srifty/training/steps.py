@@ -16,7 +16,7 @@ from srifty.errors import InputError, SaveFailed
 from srifty.training._session import session
 from srifty.training.checkpoint import entry_of
 from srifty.training.exchange import Exchange, Reading
-from srifty.training.lost_worker import explained
+from srifty.training.lost_worker import explain_lost_workers
 from srifty.training.notices import NoticeWatch
 from srifty.training.order import seed_of
 from srifty.training.progress import ProgressLog, StepLine
@@ -68,8 +68,7 @@ def steps(loader: Any, run: Run, *, in_passes: bool = False) -> Iterator[tuple[i
         return
     run.note_start()
     with ExitStack() as stack:
-        if run.group is not None:
-            stack.enter_context(explained(run.where_to_go_on))
+        undo = explain_lost_workers(run.where_to_go_on) if run.group is not None else None
         loop = _Loop(run, dealer, stack)
         torch.manual_seed(seed_of(run.seed, run.step, run.share.rank))
         for batches in _by_step(loader, dealer, run):
@@ -81,6 +80,8 @@ def steps(loader: Any, run: Run, *, in_passes: bool = False) -> Iterator[tuple[i
         else:
             run.finished = True
         loop.end()
+        if undo is not None:
+            undo()
 
 
 class _Loop:
