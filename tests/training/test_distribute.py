@@ -40,7 +40,7 @@ def test_a_smaller_batch_may_leave_a_worker_without_samples(found):
     [
         ("other rank", "the share is worker 1's of 2, but this is process 0 of 2"),
         ("other world", "the share is worker 0's of 3, but this is process 0 of 2"),
-        ("other plan", "the workers have different plans"),
+        ("other plan", "the workers have different shares"),
         ("passes", "some workers make more passes than others (5/2, 3)"),
         ("torch's", "convert the model with srifty.training.sync_batch_norm(model)"),
         ("sharded", "FSDP gathers parameters in step"),

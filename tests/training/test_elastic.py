@@ -89,6 +89,12 @@ def test_all_stop_after_the_same_step_and_others_go_on_there(disturbed):
     assert (five["first"], five["last"]) == (16, STEPS - 1)  # killed in 18, saved every 4
     assert five["finished"]
     assert "steps that were made are lost" in five["stderr"]  # one or two were logged
+    # One line each, of one worker.
+    assert five["stderr"].count("training goes on at step 16 of 36 from ") == 1
+    assert "saved by 3 workers, now 5" in five["stderr"]
+    assert four["stderr"].count("saved by 1 worker, now 4") == 1
+    end = f"training stops before step {four['last'] + 1}: the stop file is there; saved in "
+    assert four["stderr"].count(end) == 1
 
 
 def test_each_step_has_the_undisturbed_samples(undisturbed, disturbed):

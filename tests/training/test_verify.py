@@ -37,6 +37,7 @@ def test_weighted_losses_agree(share, loss):
     assert found.simulated
     assert (found.tolerance, found.noise) == (1e-10, 0.0)
     assert "agrees with one process" in str(found)
+    assert ("This proves nothing" in str(found)) == (share.world_size == 1)
     assert all(torch.equal(a, b) for a, b in zip(kept, model.parameters(), strict=True))
     assert all(p.grad is None for p in model.parameters())
     assert torch.equal(torch.get_rng_state(), numbers)

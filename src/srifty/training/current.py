@@ -59,11 +59,16 @@ def current_share(
         batches, passes = _read_list(listed, source)
     else:
         return _without_a_plan(rank or 0, world_size or 1, global_batch)
-    _require_fit(rank, world_size, batches, source)
+    _require_fit(rank, world_size, batches, source, what="plan has" if plan else "shares are of")
     if global_batch is not None and sum(batches) != global_batch:
+        ours, other = (
+            ("plan serves", "plan for that batch")
+            if plan
+            else ("shares add up to", "share that out")
+        )
         raise InputError(
-            f"the plan serves a global batch of {sum(batches)}, the script asks for "
-            f"{global_batch}; plan for that batch, or leave global_batch out",
+            f"the {ours} a global batch of {sum(batches)}, the script asks for {global_batch}; "
+            f"{other}, or leave global_batch out",
             source,
         )
     return Share(rank or 0, batches, passes)
@@ -98,19 +103,20 @@ def _without_a_plan(rank: int, world_size: int, global_batch: int | None) -> Sha
 
 
 def _require_fit(
-    rank: int | None, world_size: int | None, batches: tuple[int, ...], source: str
+    rank: int | None, world_size: int | None, batches: tuple[int, ...], source: str, *, what: str
 ) -> None:
+    """Refuses a split into another number of workers than run; `what` has it, in messages."""
     planned = len(batches)
     if rank is None and planned > 1:
         raise InputError(
-            f"the plan has {planned} workers and this is one process alone; start the script with "
-            f"torchrun, {planned} processes in all (or unset it to train without the plan)",
+            f"the {what} {planned} workers and this is one process alone; start the script with "
+            f"torchrun, {planned} processes in all (or unset it: one process then does everything)",
             source,
         )
     if world_size is not None and world_size != planned:
         raise InputError(
-            f"the plan has {planned} workers, torchrun started {world_size}; start one process for "
-            "each worker (--nnodes times --nproc-per-node), or plan for the machines at hand",
+            f"the {what} {planned} workers, torchrun started {world_size}; start one process for "
+            "each worker (--nnodes times --nproc-per-node), or split for the processes that run",
             source,
         )
 

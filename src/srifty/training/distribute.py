@@ -147,11 +147,11 @@ def _require_same(share: Share, group: Any, device: Any) -> None:
     if (rank, world_size) != (share.rank, share.world_size):
         raise InputError(
             f"the share is worker {share.rank}'s of {share.world_size}, but this is process {rank} "
-            f"of {world_size}; use current_share(), and start as many processes as the plan has"
+            f"of {world_size}; use current_share(), and start as many processes as it names"
         )
     if not all_agree(repr((share.local_batches, share.accumulations)).encode(), group, device):
         raise InputError(
-            "the workers have different plans; give all of them the same SRIFTY_PLAN or "
+            "the workers have different shares; give all of them the same SRIFTY_PLAN or "
             f"SRIFTY_SHARES (this one has {_described(share)})"
         )
 

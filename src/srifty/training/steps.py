@@ -55,7 +55,7 @@ def steps(loader: Any, run: Run, *, in_passes: bool = False) -> Iterator[tuple[i
     dealer = _dealer_of(loader)
     if not in_passes and max(run.share.accumulations) > 1:
         raise InputError(
-            "this plan has workers that make several passes in a step; write "
+            "this split has workers that make several passes in a step; write "
             "`for step, batches in st.steps(loader, run, in_passes=True)` and in it "
             "`for batch in st.passes(model, batches)`"
         )

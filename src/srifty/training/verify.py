@@ -240,6 +240,11 @@ def _tolerance(model: Module) -> float:
 
 def _notes(model: Module, share: Share, noise: float, tolerance: float) -> tuple[str, ...]:
     notes: list[str] = []
+    if share.world_size == 1:
+        notes.append(
+            "This proves nothing: with one worker nothing was split. Give it the shares to try, "
+            "such as Share.of(5, 2, 1)."
+        )
     if noise > tolerance:
         notes.append(
             f"Two runs of one process differ by {noise:.1e}: the model or the loss draws random "
