@@ -12,6 +12,7 @@ from srifty.errors import (
     Problem,
     ProfileFailed,
     SriftyError,
+    TrainingStalled,
 )
 
 
@@ -29,6 +30,7 @@ def test_every_error_has_one_base_and_stands_in_the_tree():
         CloudRefused,
         ProbeFailed,
         ProfileFailed,
+        TrainingStalled,
     }
     for kind in kinds:
         assert issubclass(kind, SriftyError)

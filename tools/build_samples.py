@@ -492,6 +492,20 @@ def _rows(rows: Sequence[object]) -> str:
     return "[\n" + ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in rows) + "\n ]"
 
 
+# Models whose layer tables hold batch normalisation.
+_WITH_BATCH_NORM = frozenset(
+    {
+        "deepspeech2",
+        "inception-v3",
+        "resnet18-cifar",
+        "resnet50",
+        "shufflenet-v2",
+        "vgg16",
+        "yolov3",
+    }
+)
+
+
 def profile_json(profile: WorkloadProfile) -> str:
     """Returns a profile in the project's file format, one row a line."""
     item: dict[str, object] = {"unit": profile.item.unit, "seq_len": profile.item.seq_len}
@@ -510,6 +524,7 @@ def profile_json(profile: WorkloadProfile) -> str:
         "max_batch": profile.max_batch,
         "max_batch_evidence": profile.max_batch_evidence,
         "min_batch": profile.min_batch,
+        "batch_norm": profile.workload in _WITH_BATCH_NORM,
         "gradients_estimated": bool(profile.gradients and profile.gradients.estimated),
         "notes": list(profile.notes),
     }

@@ -57,6 +57,7 @@ def test_published_architectures_are_counted_as_their_tables(model, table):
     assert len(convolutions) == sum(spec.fast for spec in known)
     assert work.backward_ratio == pytest.approx(2.0, abs=0.05)
     assert work.min_batch == 2
+    assert work.batch_norm
     assert work.gradients is not None
     assert work.gradients.total_bytes == 4 * sum(spec.parameters for spec in known)
     assert work.notes == ()
@@ -103,6 +104,7 @@ def test_embedding_bags_move_bytes_and_count_their_tables():
     assert bag.bytes >= 4 * 16
     assert work.flops == 2 * (64 * 32 + 32)
     assert work.min_batch == 1
+    assert not work.batch_norm
 
 
 def test_recurrent_layers_are_counted():

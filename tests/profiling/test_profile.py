@@ -63,6 +63,7 @@ def test_the_latencies_are_those_of_the_device():
         assert latency.optimizer_s == pytest.approx(0.001, rel=0.03)
         assert latency.steps >= 10
     assert (found.min_batch, found.max_batch) == (1, 64)
+    assert not found.batch_norm
     assert found.gradients.total_bytes == 2 * (4 + 2) * 4
     assert any("were run for" in note for note in found.notes)
     assert any("input is assumed free" in note for note in found.notes)
@@ -268,6 +269,7 @@ def test_p06_a_profile_lists_what_got_no_gradient_and_does_not_wait_for_it():
 def test_p08_a_profile_of_batchnorm_on_single_values_begins_at_two_samples():
     found = on_cpu(normed(dataset_size=1201, global_batch=4), max_batch=None, seconds=600)
     assert (found.min_batch, found.max_batch, found.latencies[0].batch) == (2, 4, 2)
+    assert found.batch_norm
     assert any("smallest usable batch is 2" in note for note in found.notes)
     assert not any("out of memory" in note for note in found.notes)
 

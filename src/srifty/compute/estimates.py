@@ -82,6 +82,7 @@ def _estimate(
         profile,
         item=work.item,
         min_batch=min(work.min_batch, profile.max_batch),
+        batch_norm=work.batch_norm,
         notes=(*profile.notes, why, *work.notes),
     )
 

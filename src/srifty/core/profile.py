@@ -271,6 +271,7 @@ class WorkloadProfile:
         max_batch: largest micro-batch that fits in the GPU's memory.
         max_batch_evidence: how that is known; `stopped-at` means larger ones were not tried.
         min_batch: smallest usable micro-batch (BatchNorm models need 2).
+        batch_norm: whether some layer normalises over one worker's micro-batch (plain BatchNorm).
         spatial_std_fraction: spread between GPUs of one type, as a fraction of the latency.
         input_samples_per_s_per_vcpu: what the loader delivers per vCPU; None: input is assumed
             free.
@@ -295,6 +296,7 @@ class WorkloadProfile:
     precision: str = "unknown"
     max_batch_evidence: MaxBatchEvidence = "estimated"
     min_batch: int = 1
+    batch_norm: bool = False
     spatial_std_fraction: float | None = None
     input_samples_per_s_per_vcpu: float | None = None
     estimated: bool = False

@@ -44,6 +44,7 @@ class StepWork:
         gradients: the gradient exchange; None where unknown.
         item: what one sample is.
         min_batch: smallest usable micro-batch.
+        batch_norm: whether some layer normalises over one worker's micro-batch (plain BatchNorm).
         most_batch: no larger micro-batch is of use: the data set or global batch; None: unlimited.
         notes: what a user should know.
     """
@@ -57,6 +58,7 @@ class StepWork:
     gradients: GradientSchedule | None = None
     item: Item = field(default_factory=Item)
     min_batch: int = 1
+    batch_norm: bool = False
     most_batch: int | None = None
     notes: tuple[str, ...] = ()
 

@@ -98,6 +98,7 @@ class _ProfileFile(FileModel):
     verified_batches: tuple[Count, ...] = Field(default=(), strict=False)
     peak_memory_bytes: dict[str, int] = Field(default_factory=dict)
     min_batch: Count = 1
+    batch_norm: bool = False
     gradients: list[GradientFile] | None = None
     gradients_estimated: bool = False
     unused_parameters: tuple[ParameterFile, ...] = Field(default=(), strict=False)

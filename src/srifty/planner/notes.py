@@ -37,6 +37,7 @@ def plan_warnings(job: Job, plan: Plan, ranges: Mapping[str, BatchRange]) -> tup
         *_exchange(job),
         *_checkpoints(job, plan),
         *_batches(plan, ranges),
+        *_batch_norm(job, plan),
         *_input(job, plan),
         *_burst(plan, offers),
         *_zones(job, plan, offers),
@@ -89,6 +90,20 @@ def _batches(plan: Plan, ranges: Mapping[str, BatchRange]) -> list[str]:
                 f"{_nearest(batch, known.verified)}."
             )
     return sentences
+
+
+def _batch_norm(job: Job, plan: Plan) -> list[str]:
+    """Returns a warning where a model's statistics would depend on which worker has a sample."""
+    profiles = [job.profile_for(g.offer.instance_type.gpu) for g in plan.config.groups]
+    local = {samples for g in plan.config.groups for samples in g.local_batches}
+    has_layers = any(profile is not None and profile.batch_norm for profile in profiles)
+    if len(local) == 1 or not has_layers:
+        return []
+    return [
+        f"Local batches of {min(local)} to {max(local)} samples and plain batch normalisation: its "
+        "statistics depend on the local batch, so that another model is trained than on equal "
+        "GPUs. srifty.training.sync_batch_norm(model) makes them those of the global batch."
+    ]
 
 
 def _input(job: Job, plan: Plan) -> list[str]:

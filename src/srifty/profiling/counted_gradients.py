@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from srifty._torch import Module, Tensor
 from srifty.core.profile import Gradient, GradientSchedule
-from srifty.profiling._torch import Module, Tensor
 from srifty.profiling.parameters import exchanged, gradient_of, named_parameters, silent_notes
 
 

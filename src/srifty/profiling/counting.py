@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from srifty._torch import Module, Optimizer, Tensor, torch
 from srifty.core.profile import Item, Layer
 from srifty.core.work import StepMemory, StepWork
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, Optimizer, Tensor, torch
 from srifty.profiling._torch_counters import (
     FLOPS,
     FakeTensorMode,
@@ -153,6 +153,7 @@ def _work(workload: Workload, precision: str, tallies: list[_Tally], most: int |
         gradients=gradients.schedule,
         item=Item(workload.unit, workload.seq_len),
         min_batch=2 if _has_batch_norm(workload.model) else 1,
+        batch_norm=has_plain_batch_norm(workload.model),
         most_batch=most,
         notes=(*_notes(first, before, last), *gradients.notes),
     )
@@ -296,6 +297,12 @@ def _owners(model: Module) -> dict[str, list[tuple[str, int]]]:
             owner = name.rpartition(".")[0] or "(the model itself)"
             found.setdefault(owner, []).append((name, int(parameter.numel())))
     return found
+
+
+def has_plain_batch_norm(model: Module) -> bool:
+    """Returns whether some layer normalises over one worker's samples alone."""
+    kinds = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
+    return any(isinstance(module, kinds) for module in model.modules())
 
 
 def _has_batch_norm(model: Module) -> bool:

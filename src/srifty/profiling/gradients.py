@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
 
+from srifty._torch import Tensor
 from srifty.core.profile import GradientSchedule
 from srifty.errors import InputError
-from srifty.profiling._torch import Tensor
 from srifty.profiling.device import Mark
 from srifty.profiling.parameters import (
     Parameter,

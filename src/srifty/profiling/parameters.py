@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from srifty._torch import Module, Tensor
 from srifty.core.profile import Gradient
-from srifty.profiling._torch import Module, Tensor
 
 _MOST_NAMES = 5
 

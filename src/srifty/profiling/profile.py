@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from srifty._torch import torch
 from srifty.core.profile import BatchLatency, GradientSchedule, Item, WorkloadProfile
 from srifty.errors import InputError, SriftyError
-from srifty.profiling._torch import torch
 from srifty.profiling.blame import blamed_on
+from srifty.profiling.counting import has_plain_batch_norm
 from srifty.profiling.device import Device, find_device, move_to
 from srifty.profiling.gradient_sizes import time_gradients
 from srifty.profiling.input_rate import measure_input_rate
@@ -258,6 +259,7 @@ def _profile(
         max_batch=sizes.max_batch,
         max_batch_evidence=sizes.evidence,
         min_batch=sizes.min_batch,
+        batch_norm=has_plain_batch_norm(workload.model),
         verified_batches=sizes.verified_batches,
         peak_memory_bytes=sizes.peak_memory_bytes,
         input_samples_per_s_per_vcpu=rate,
