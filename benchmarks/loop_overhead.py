@@ -72,16 +72,18 @@ def _measure(
     def loader() -> DataLoader[Any]:
         return DataLoader(images, batch_sampler=st.GlobalBatchSampler(images, share, steps=_LONG))
 
-    quiet = st.Run(share, state, progress=Path(at) / "quiet", environment={})
-    saving = st.Run(
-        share, state, folder=Path(at) / "saved", save_every=steps, progress=Path(at) / "saving",
-        environment={},
-    )  # fmt: skip
+    runs: list[st.Run] = []
+
+    def driven(**options: Any) -> Iterator[tuple[int, Any]]:
+        # Made with its first step: losses refuse a script that makes a Run and loops beside it.
+        runs.append(st.Run(share, state, environment={}, **options))
+        yield from st.steps(loader(), runs[-1])
+
     sources = [
         _plain(loader()),
         _plain(loader()),
-        st.steps(loader(), quiet),
-        st.steps(loader(), saving),
+        driven(progress=Path(at) / "quiet"),
+        driven(folder=Path(at) / "saved", save_every=steps, progress=Path(at) / "saving"),
     ]
     orders = np.random.default_rng(0)
     rows: list[list[list[float]]] = []
@@ -98,8 +100,9 @@ def _measure(
                 optimizer.zero_grad()
                 st.mean_loss(cross_entropy(model(inputs), labels, reduction="none")).backward()
                 optimizer.step()
-            if kind == len(_KINDS) - 1 and saving.checkpoints is not None:
-                saving.checkpoints.wait()
+            if kind == len(_KINDS) - 1:
+                for checkpoints in filter(None, (run.checkpoints for run in runs)):
+                    checkpoints.wait()
             row[kind] = [time.perf_counter() - begin, time.process_time() - begin_cpu]
         if number:  # the first warms up
             rows.append(row)
@@ -111,7 +114,8 @@ def _measure(
         _print_table(slowest.numpy(), total.numpy(), steps)
         loop_s = float(np.median(between[2]) - np.median(between[0]))
         step_s = float(np.median(total.numpy()[:, 0])) / steps / len(batches)
-        _print_parts(saving.checkpoints, loop_s, step_s)
+        (checkpoints,) = filter(None, (run.checkpoints for run in runs))
+        _print_parts(checkpoints, loop_s, step_s)
     distributed.destroy_process_group()
 
 

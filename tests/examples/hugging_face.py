@@ -34,7 +34,9 @@ def main():
     arguments = TrainingArguments(
         output_dir=str(folder / "saved"),
         max_steps=12,
-        learning_rate=0.01,
+        learning_rate=0.5,
+        # Adam would make steps of a float's noise where a gradient is 0, as that of a key's bias.
+        optim="sgd",
         save_steps=5,
         logging_steps=1,
         report_to=[],

@@ -118,6 +118,29 @@ def test_one_with_a_file_missing_is_passed_over(where, caplog, name, message):
     assert message in caplog.text
 
 
+def test_a_damaged_newest_is_put_aside(where, caplog):
+    save(where, 10)
+    save(where, 20)
+    folder = open_folder(where, checkpoint.MANIFEST)
+    if isinstance(folder, RemoteFolder):
+        folder._system.pipe_file(folder._at("step-000000000020", "state.pt"), b"short")
+    else:
+        (where / "step-000000000020" / "state.pt").write_bytes(b"short")
+    saves = Checkpoints(where, {"state": State(4000)})
+    saves.claim()
+    assert saves.to_resume(fresh=False).step == 10
+    assert folder.entries() == ["damaged-step-000000000020", "step-000000000010"]
+    assert "step-000000000020 is kept as damaged-step-000000000020" in caplog.text
+
+
+def test_claiming_a_folder_leaves_no_entry(where):
+    Checkpoints(where, {"state": State(8)}).claim()
+    assert open_folder(where, checkpoint.MANIFEST).entries() == []
+    save(where, 1)
+    Checkpoints(where, {"state": State(8)}).claim()
+    assert newest_step(where) == 1
+
+
 def test_a_changed_manifest_is_noticed(tmp_path):
     save(tmp_path, 10)
     path = tmp_path / "step-000000000010" / "manifest.json"

@@ -57,11 +57,19 @@ def test_without_a_plan_a_script_is_ordinary(caplog):
 @pytest.mark.parametrize(
     ("variables", "options", "words"),
     [
-        (environment(0, 2, SRIFTY_SHARES="5,2,1"), {}, "the shares are of 3 workers, torchrun started 2"),
+        (
+            environment(0, 2, SRIFTY_SHARES="5,2,1"),
+            {},
+            "the shares are of 3 workers, torchrun started 2",
+        ),
         ({"SRIFTY_SHARES": "5,2,1"}, {}, "start the script with torchrun, 3 processes"),
         (environment(0, 2, SRIFTY_SHARES="5,x"), {}, "worker 1: 'x' is no share"),
         (environment(0, 2, SRIFTY_SHARES="5,2/3"), {}, "worker 1: 2 samples cannot be done in 3"),
-        (environment(0, 2, SRIFTY_SHARES="5,2"), {"global_batch": 8}, "the shares add up to a global batch of 7"),
+        (
+            environment(0, 2, SRIFTY_SHARES="5,2"),
+            {"global_batch": 8},
+            "the shares add up to a global batch of 7",
+        ),
         ({"SRIFTY_SHARES": "5", "SRIFTY_PLAN": "x"}, {}, "both set"),
         ({"RANK": "1"}, {}, "belong together"),
         ({"RANK": "one", "WORLD_SIZE": "2"}, {}, "RANK must be a whole number, not 'one'"),
