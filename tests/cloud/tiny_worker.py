@@ -22,11 +22,11 @@ def main() -> None:
     rank = int(os.environ["RANK"])
     folder = Path(os.environ["SRIFTY_PROGRESS"])
     share = os.environ["SRIFTY_SHARES"].split(",")[rank]
-    print(f"rank {rank} of {os.environ['WORLD_SIZE']} takes {share}", flush=True)
+    sys.stdout.write(f"rank {rank} of {os.environ['WORLD_SIZE']} takes {share}\n")
     with (folder / f"worker-{rank:05d}.jsonl").open("a", buffering=1) as log:
         for step in range(int(sys.argv[1])):
             if Path(os.environ["SRIFTY_STOP"]).exists():
-                print("saved", flush=True)
+                sys.stdout.write("saved\n")
                 break
             time.sleep(step_s())
             log.write(json.dumps({"step": step, "at": time.time(), "seconds": step_s()}) + "\n")

@@ -25,6 +25,7 @@ from srifty.cloud.local.run_folder import (
     Entry,
     RunFolder,
     append_entry,
+    read_happening,
     read_json,
     write_json,
 )
@@ -37,15 +38,6 @@ _PULSE_S = 1.0
 # A slow VM's workers are stopped for a part of each such span.
 _DUTY_S = 0.2
 _TAIL_BYTES = 4096
-
-
-def happening_document(what: Happening) -> dict[str, Any]:
-    """Returns a happening as JSON values."""
-    return {name: getattr(what, name) for name in Happening.__dataclass_fields__}
-
-
-def _read_happening(document: dict[str, Any]) -> Happening:
-    return Happening(**{**document, "act": Act(document["act"])})
 
 
 class Agent:
@@ -63,7 +55,7 @@ class Agent:
         self._files = run.vm(name)
         self._request = request
         self._clock = Clock(request["origin_s"], request["clock_factor"])
-        self._pending = [_read_happening(what) for what in request["happenings"]]
+        self._pending = [read_happening(what) for what in request["happenings"]]
         self._running_s: float | None = None
         self._taken_at_s: float | None = None
         self._slow: Happening | None = None
@@ -166,11 +158,11 @@ class Agent:
             self._start(world)
         if self._workers is None:
             return
+        was_running = self._workers.exit_code is None
         kill = read_json(self._files.kill)
         if kill is not None and kill["generation"] >= self._workers.generation:
             self._workers.kill()
-        before = self._workers.exit_code
-        if before is None and self._workers.poll() is not None:
+        if was_running and self._workers.poll() is not None:
             self._report()
 
     def _start(self, world: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,6 @@ from srifty.cloud.backend import (
 )
 from srifty.cloud.clock import Clock
 from srifty.cloud.failures import read_refusal
-from srifty.cloud.local.agent import happening_document
 from srifty.cloud.local.launcher import Launcher
 from srifty.cloud.local.processes import VM_TAG, holder, kill_all, tagged
 from srifty.cloud.local.run_folder import (
@@ -32,6 +30,7 @@ from srifty.cloud.local.run_folder import (
     RunFolder,
     VmFolder,
     append_entry,
+    happening_document,
     pool_document,
     read_json,
     read_pool,
@@ -74,7 +73,7 @@ class LocalBackend:
         self._clock = clock
         self._scenario = scenario or Scenario()
         self._launcher = launcher
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children: list[int] = []
         self._run.vms.mkdir(parents=True, exist_ok=True)
         self._run.progress.mkdir(exist_ok=True)
         self._run.heartbeat.touch()
@@ -131,8 +130,7 @@ class LocalBackend:
     def events(self, after: int) -> list[VmEvent]:
         """Returns what happened; see `Backend`."""
         self._run.heartbeat.touch()
-        for child in self._children:
-            child.poll()  # else dead agents stay as zombies
+        self._reap()
         self._look()
         pools: dict[str, Pool] = {}
         events: list[VmEvent] = []
@@ -309,18 +307,29 @@ class LocalBackend:
             self._refuse(request["vm"], request["refused"], request["asked_s"])
             return
         files.pulse.touch()
-        arguments = [sys.executable, "-m", "srifty.cloud.local.agent"]
+        module = "srifty.cloud.local.agent"
+        arguments = [sys.executable, "-m", module, str(self._run.path), files.path.name]
         with (files.path / "agent.log").open("ab") as log:
-            self._children.append(
-                subprocess.Popen(  # noqa: S603 - this very package
-                    [*arguments, str(self._run.path), files.path.name],
-                    env={**os.environ, VM_TAG: request["tag"]},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
+            # Not by subprocess, which complains of children that outlive their maker.
+            child = os.posix_spawn(
+                sys.executable,
+                arguments,
+                {**os.environ, VM_TAG: request["tag"]},
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, log.fileno(), 1),
+                    (os.POSIX_SPAWN_DUP2, log.fileno(), 2),
+                ],
+                setsid=True,
             )
+            self._children.append(child)
+
+    def _reap(self) -> None:
+        """Has dead agents leave the table of processes."""
+        for child in self._children.copy():
+            pid, _ = os.waitpid(child, os.WNOHANG)
+            if pid:
+                self._children.remove(child)
 
     def _look(self) -> None:
         """Notes VMs that were lost or are heard of again, and ends those that do not end."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from srifty.core.events import LaunchFailure, Pool, VmEventKind
 from srifty.core.offers import Location, Market
+from srifty.core.scenario import Act, Happening
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,17 @@ def read_pool(document: dict[str, Any]) -> Pool:
         Location(document["region"], document["zone"]),
         Market(document["market"]),
     )
+
+
+def happening_document(what: Happening) -> dict[str, Any]:
+    """Returns a happening as JSON values."""
+    return asdict(what)
+
+
+def read_happening(document: dict[str, Any]) -> Happening:
+    """Returns the happening that `happening_document` described."""
+    fields = {**document, "act": Act(document["act"])}
+    return Happening(**fields)
 
 
 @dataclass(frozen=True, slots=True)
