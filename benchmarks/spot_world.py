@@ -123,11 +123,13 @@ class World:
     def order(self, target: Target, *, train_on: bool = True) -> None:
         """Asks for VMs; what there is beyond the target goes once the target is complete."""
         self.target = target
+        known = len(self.news)
         for is_spot, wanted in ((True, target[0]), (False, target[1])):
             held = self.count(is_spot=is_spot)
             for _ in range(wanted - held):
                 self._launch(is_spot=is_spot)
-        if target == (0, 0) or not train_on:
+        refused = any(happening.what == "failed" for happening in self.news[known:])
+        if target == (0, 0) or not (train_on or refused):
             self._release_surplus(target)
         self._settle()
 

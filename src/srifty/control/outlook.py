@@ -143,6 +143,23 @@ class Outlook:
             and self.cost_usd(candidate) <= self.money_left_usd
         )
 
+    def rescue_s(self, candidate: Candidate) -> float:
+        """Returns seconds to the end if all else stops now; launching included unless it runs."""
+        overheads = self.job.overheads
+        start_s = 0.0
+        if not self.is_running(candidate):
+            start_s = overheads.launch_s + overheads.setup_s + overheads.restore_s
+        work_s = self.situation.iterations_left * self.iteration_s(candidate, at_confidence=True)
+        return start_s + work_s + self.pauses_s
+
+    def rescue_usd(self, candidate: Candidate) -> float:
+        """Returns dollars to the end if all else stops now."""
+        billed_s = self.rescue_s(candidate)
+        if not self.is_running(candidate):
+            billed_s -= self.job.overheads.launch_s
+        usd_per_hour = candidate.usd_per_hour + self.job.extra_usd_per_hour
+        return billed_s * usd_per_hour / _S_PER_HOUR
+
     def usd_per_iteration(self, candidate: Candidate) -> float:
         """Returns dollars of one iteration."""
         usd_per_hour = candidate.usd_per_hour + self.job.extra_usd_per_hour
@@ -154,6 +171,14 @@ class Outlook:
         lost = max(float(overheads.checkpoint_every or 0), self.situation.at_risk)
         redo_s = lost * self.iteration_s(fallback, at_confidence=True)
         return redo_s + overheads.launch_s + overheads.setup_s + overheads.restore_s
+
+    def interruptions_to_come(self, fallback: Candidate) -> float:
+        """Returns how often VMs would be reclaimed if the rest were done in the pools known of."""
+        now_s = self.situation.now_s
+        lasting_s = [self.pools.lasting_s(pool, now_s, self.rule.pools) for pool in self.pools.records]
+        return self.situation.iterations_left * self.iteration_s(fallback) / min(
+            lasting_s, default=math.inf
+        )
 
     def margin_s(self, candidate: Candidate | None, fallback: Candidate) -> float:
         """Returns seconds to spare if a candidate is lost at the worst moment.

@@ -36,6 +36,20 @@ class _Choice:
     cause: Cause
 
 
+@dataclass(frozen=True)
+class _Fallbacks:
+    """Firm plans that keep both limits.
+
+    Attributes:
+        usual: what is taken when time runs out: the cheapest, or a faster one that costs as good as
+            the same.
+        last: the fastest: what saves the deadline after a loss.
+    """
+
+    usual: Candidate
+    last: Candidate
+
+
 def decide(
     job: Job,
     candidates: Sequence[Candidate],
@@ -66,9 +80,9 @@ def decide(
     known = list(candidates)
     known += [c for c in (present,) if c is not None and all(c.config != k.config for k in known)]
     usable = [candidate for candidate in known if outlook.is_obtainable(candidate)]
-    fallback = _fallback(outlook, usable)
-    choice = _choose(outlook, known, usable, present, fallback)
-    return _decision(outlook, choice, present, fallback)
+    fallbacks = _fallbacks(outlook, usable)
+    choice = _choose(outlook, known, usable, present, fallbacks)
+    return _decision(outlook, choice, present, fallbacks and fallbacks.usual)
 
 
 def _overruns(outlook: Outlook) -> bool:
@@ -90,10 +104,20 @@ def _present(outlook: Outlook) -> Candidate | None:
     return outlook.situation.running
 
 
-def _fallback(outlook: Outlook, usable: Sequence[Candidate]) -> Candidate | None:
-    """Returns the cheapest firm plan that keeps both limits; None where none does."""
-    firm = [c for c in usable if c.is_firm and outlook.meets_limits(c)]
-    return min(firm, key=outlook.cost_usd, default=None)
+def _fallbacks(outlook: Outlook, usable: Sequence[Candidate]) -> _Fallbacks | None:
+    """Returns the firm plans that could still save both limits; None where there is none."""
+    firm = [
+        c
+        for c in usable
+        if c.is_firm
+        and outlook.rescue_s(c) <= outlook.time_left_s
+        and outlook.rescue_usd(c) <= outlook.money_left_usd
+    ]
+    if not firm:
+        return None
+    most_usd = (1.0 + outlook.rule.least_gain) * min(outlook.rescue_usd(c) for c in firm)
+    cheap = [c for c in firm if outlook.rescue_usd(c) <= most_usd]
+    return _Fallbacks(min(cheap, key=outlook.rescue_s), min(firm, key=outlook.rescue_s))
 
 
 def _choose(
@@ -101,16 +125,17 @@ def _choose(
     known: Sequence[Candidate],
     usable: Sequence[Candidate],
     present: Candidate | None,
-    fallback: Candidate | None,
+    fallbacks: _Fallbacks | None,
 ) -> _Choice:
     """Returns what is best from here."""
     situation = outlook.situation
+    fallback = None if fallbacks is None else fallbacks.usual
     scores = {id(c): outlook.score(c, fallback) for c in usable}
 
     def score(candidate: Candidate) -> tuple[float, float]:
         return scores[id(candidate)], outlook.iteration_s(candidate)
 
-    safe = [c for c in usable if _is_safe(outlook, c, fallback)]
+    safe = [c for c in usable if _is_safe(outlook, c, fallbacks)]
     if situation.alarm and _was_meant_to_meet(outlook):
         others = [c for c in safe if not outlook.is_running(c) and outlook.meets_limits(c)]
         if not others:
@@ -138,21 +163,26 @@ def _same(one: Candidate, other: Candidate) -> bool:
     return one is other or one.config == other.config
 
 
-def _is_safe(outlook: Outlook, candidate: Candidate, fallback: Candidate | None) -> bool:
+def _is_safe(outlook: Outlook, candidate: Candidate, fallbacks: _Fallbacks | None) -> bool:
     """Whether a plan keeps the limits, whatever is reclaimed, if any firm plan can."""
-    if fallback is None or candidate.is_firm:
+    if fallbacks is None or candidate.is_firm:
         return outlook.meets_limits(candidate)
     if outlook.cost_usd(candidate) > outlook.money_left_usd:
         return False
-    slower = outlook.iteration_s(candidate) > outlook.iteration_s(fallback, at_confidence=True)
-    reserve_s = _reserve_s(outlook, fallback) if slower else 0.0
-    return outlook.margin_s(candidate, fallback) >= reserve_s
+    usual = fallbacks.usual
+    if outlook.iteration_s(candidate) > outlook.iteration_s(usual, at_confidence=True):
+        return outlook.margin_s(candidate, usual) >= _reserve_s(outlook, usual)
+    return outlook.margin_s(candidate, fallbacks.last) >= 0.0
 
 
 def _reserve_s(outlook: Outlook, fallback: Candidate) -> float:
-    """Returns seconds of slack that are not waited away."""
+    """Returns seconds of slack that are not waited away: they are worth more later.
+
+    A second of slack saves at most a second of firm VMs if it is waited away; what an interruption
+    costs buys a whole stay on cheap ones.
+    """
     one_s = outlook.loss_s(fallback) + outlook.job.overheads.restore_s
-    return outlook.rule.interruptions_kept * one_s
+    return (outlook.rule.interruptions_kept + outlook.interruptions_to_come(fallback)) * one_s
 
 
 def _was_meant_to_meet(outlook: Outlook) -> bool:
@@ -222,23 +252,24 @@ def _decision(
         choice.cause,
         chosen.config,
         look_again_s,
-        train_on=_training_on_pays(outlook, chosen),
+        train_on=_training_on_pays(outlook, chosen, fallback),
         replace=() if stays or situation.slow_vm is None else (situation.slow_vm[0],),
         numbers=numbers,
     )
 
 
-def _training_on_pays(outlook: Outlook, chosen: Candidate) -> bool:
+def _training_on_pays(
+    outlook: Outlook, chosen: Candidate, fallback: Candidate | None
+) -> bool:
     """Whether the present VMs should train while those of the chosen plan boot.
 
-    They should where their iterations cost no more, or where time is what is missing.
+    They should where their iterations cost no more than later ones may, or where time is missing.
     """
     running = outlook.situation.running
-    if running is None:
-        return False
-    if outlook.job.objective is Objective.TIME:
+    if running is None or outlook.job.objective is Objective.TIME:
         return True
-    if outlook.usd_per_iteration(running) <= outlook.usd_per_iteration(chosen):
+    later = [outlook.usd_per_iteration(c) for c in (chosen, fallback) if c is not None]
+    if outlook.usd_per_iteration(running) <= max(later):
         return True
     return outlook.finish_s(chosen) + 2 * outlook.boot_s(chosen) > outlook.time_left_s
 

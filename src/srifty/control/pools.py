@@ -32,9 +32,9 @@ class PoolRule:
         lasting_weight: reclaims that this guess counts for.
     """
 
-    cooldown_s: float = 120.0
+    cooldown_s: float = 60.0
     retry_s: float = 60.0
-    retry_growth: float = 1.5
+    retry_growth: float = 1.0
     longest_retry_s: float = 300.0
     lasting_s: float = 7200.0
     lasting_weight: float = 1.0
