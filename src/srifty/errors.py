@@ -6,7 +6,8 @@ SriftyError
 ├── ModelError          a model was asked for something that its data cannot answer
 ├── CloudRefused        a cloud did not do what was asked: credentials, permission, region, quota
 ├── ProbeFailed         a measurement ended early: a rank was lost, or a reduction gave a wrong sum
-└── ProfileFailed       a model could not be profiled, or is not as it was before
+├── ProfileFailed       a model could not be profiled, or is not as it was before
+└── TrainingStalled     training begins again and again and does not get on
 
 Each carries a message that says what is wrong, where, and what to write instead. Expected outcomes
 (no feasible plan) are not errors: see `srifty.core.plan.Verdict`.
@@ -73,3 +74,7 @@ class ProbeFailed(SriftyError):  # noqa: N818 - an outcome of the machines', not
 
 class ProfileFailed(SriftyError):  # noqa: N818 - an outcome of the model's, as for a probe
     """A model could not be profiled to the end, or its state could not be put back."""
+
+
+class TrainingStalled(SriftyError):  # noqa: N818 - an outcome, as for a profile
+    """Training was started again and again at the same step, and never came to its next save."""

@@ -52,4 +52,4 @@ def test_planning_loads_no_torch(tmp_path, command):
     config = ["--config", "4g4dn.xlarge@16"] if command == "simulate" else []
     loaded = modules(command, write_job(tmp_path), *config)
     assert "srifty.simulator" in loaded
-    assert not {"torch", "ray", "boto3", "matplotlib", "optuna"} & loaded
+    assert not {"torch", "ray", "boto3", "matplotlib", "optuna", "srifty.training"} & loaded

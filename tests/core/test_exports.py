@@ -1,5 +1,6 @@
 import importlib
 import types
+from importlib.util import find_spec
 
 import pytest
 
@@ -12,6 +13,10 @@ PACKAGES = [
     "srifty.files",
     "srifty.planner",
     "srifty.simulator",
+    pytest.param(
+        "srifty.training",
+        marks=pytest.mark.skipif(find_spec("torch") is None, reason="torch is an extra"),
+    ),
 ]
 
 

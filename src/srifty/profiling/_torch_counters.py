@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from srifty.profiling._torch import torch
+from srifty._torch import torch
 
 FakeTensorMode: Any = importlib.import_module("torch._subclasses.fake_tensor").FakeTensorMode
 ModuleTracker: Any = importlib.import_module("torch.utils.module_tracker").ModuleTracker

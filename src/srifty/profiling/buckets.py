@@ -22,10 +22,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from srifty._torch import Module, torch
 from srifty.core.buckets import buckets_as_ready, buckets_as_registered, ready_in_turn
 from srifty.core.profile import Gradient, GradientSchedule
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, torch
 from srifty.units import MIB
 
 _DEFAULT_CAP_MIB = 25

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from srifty._torch import Module, Optimizer, Tensor, torch
 from srifty.core.profile import Gradient, GradientSchedule, Item, Layer
 from srifty.core.work import StepMemory, StepWork
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, Optimizer, Tensor, torch
 from srifty.profiling._torch_counters import (
     FLOPS,
     FakeTensorMode,

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
+from srifty._torch import torch
 from srifty.errors import InputError
-from srifty.profiling._torch import torch
 from srifty.units import KIB
 
 Mark: TypeAlias = Any

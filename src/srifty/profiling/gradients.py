@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
 
+from srifty._torch import Module, Tensor
 from srifty.core.profile import Gradient, GradientSchedule
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, Tensor
 from srifty.profiling.device import Mark
 from srifty.profiling.steps import StepRunner
 from srifty.profiling.workload import batch_size_of

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from srifty.profiling._torch import Tensor, torch
+from srifty._torch import Tensor, torch
 from srifty.profiling._torch_counters import TorchDispatchMode, tree_leaves
 
 

@@ -6,7 +6,7 @@ import errno
 import re
 from collections.abc import Iterator
 
-from srifty.profiling._torch import torch
+from srifty._torch import torch
 from srifty.profiling.outcome import Verdict
 
 # Libraries below torch report a failed allocation in words alone, as a plain RuntimeError.

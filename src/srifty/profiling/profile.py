@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from srifty._torch import torch
 from srifty.core.profile import BatchLatency, GradientSchedule, Item, WorkloadProfile
 from srifty.errors import InputError, SriftyError
-from srifty.profiling._torch import torch
 from srifty.profiling.blame import blamed_on
 from srifty.profiling.device import Device, find_device, move_to
 from srifty.profiling.gradient_sizes import time_gradients

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from srifty._torch import Tensor, torch
 from srifty.errors import ProfileFailed
-from srifty.profiling._torch import Tensor, torch
 from srifty.profiling.workload import Workload
 
 _MODULE_HOOKS = (

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from srifty._torch import Module, Tensor, torch
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, Tensor, torch
 from srifty.profiling.device import Device, Mark
 from srifty.profiling.workload import Workload
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from srifty.profiling._torch import Module, Tensor, torch
+from srifty._torch import Module, Tensor, torch
 from srifty.profiling.device import Mark
 from srifty.profiling.workload import Workload
 from srifty.units import GIB

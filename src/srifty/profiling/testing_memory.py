@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from srifty.profiling._torch import Tensor, torch
+from srifty._torch import Tensor, torch
 from srifty.profiling.device import Mark
 from srifty.profiling.workload import Workload, batch_size_of
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from srifty._torch import torch
 from srifty.core._checks import require_count, require_positive
 from srifty.errors import ProfileFailed, SriftyError
-from srifty.profiling._torch import torch
 from srifty.profiling.blame import describe
 from srifty.profiling.device import Device
 from srifty.profiling.host_memory import allowed_bytes, kept_below, peak_resident_bytes

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from srifty._torch import Module, Optimizer, Tensor, torch
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, Optimizer, Tensor, torch
 from srifty.profiling.blame import blamed_on
 
 _EXACTLY = (

@@ -16,9 +16,7 @@ def _import_torch() -> Any:
     try:
         return importlib.import_module("torch")
     except ImportError as error:
-        raise InputError(
-            f'profiling needs PyTorch ({error}): pip install "srifty[train]"'
-        ) from None
+        raise InputError(f'this needs PyTorch ({error}): pip install "srifty[train]"') from None
 
 
 torch: Any = _import_torch()
