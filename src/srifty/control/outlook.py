@@ -145,10 +145,7 @@ class Outlook:
 
     def rescue_s(self, candidate: Candidate) -> float:
         """Returns seconds to the end if all else stops now; launching included unless it runs."""
-        overheads = self.job.overheads
-        start_s = 0.0
-        if not self.is_running(candidate):
-            start_s = overheads.launch_s + overheads.setup_s + overheads.restore_s
+        start_s = 0.0 if self.is_running(candidate) else self._start_s
         work_s = self.situation.iterations_left * self.iteration_s(candidate, at_confidence=True)
         return start_s + work_s + self.pauses_s
 
@@ -167,10 +164,18 @@ class Outlook:
 
     def loss_s(self, fallback: Candidate) -> float:
         """Returns seconds that the worst loss costs: work since the checkpoint, and starting anew."""
+        lost = max(float(self.job.overheads.checkpoint_every or 0), self.situation.at_risk)
+        return lost * self.iteration_s(fallback, at_confidence=True) + self._start_s
+
+    def usual_loss_s(self, fallback: Candidate) -> float:
+        """Returns seconds that a loss costs on average: half the work between two checkpoints."""
+        lost = (self.job.overheads.checkpoint_every or 2 * self.situation.at_risk) / 2
+        return lost * self.iteration_s(fallback) + self._start_s
+
+    @property
+    def _start_s(self) -> float:
         overheads = self.job.overheads
-        lost = max(float(overheads.checkpoint_every or 0), self.situation.at_risk)
-        redo_s = lost * self.iteration_s(fallback, at_confidence=True)
-        return redo_s + overheads.launch_s + overheads.setup_s + overheads.restore_s
+        return overheads.launch_s + overheads.setup_s + overheads.restore_s
 
     def interruptions_to_come(self, fallback: Candidate) -> float:
         """Returns how often VMs would be reclaimed if the rest were done in the pools known of."""

@@ -181,8 +181,11 @@ def _reserve_s(outlook: Outlook, fallback: Candidate) -> float:
     A second of slack saves at most a second of firm VMs if it is waited away; what an interruption
     costs buys a whole stay on cheap ones.
     """
-    one_s = outlook.loss_s(fallback) + outlook.job.overheads.restore_s
-    return (outlook.rule.interruptions_kept + outlook.interruptions_to_come(fallback)) * one_s
+    restore_s = outlook.job.overheads.restore_s
+    worst_s = outlook.loss_s(fallback) + restore_s
+    usual_s = outlook.usual_loss_s(fallback) + restore_s
+    to_come = outlook.interruptions_to_come(fallback)
+    return outlook.rule.interruptions_kept * worst_s + to_come * usual_s
 
 
 def _was_meant_to_meet(outlook: Outlook) -> bool:
