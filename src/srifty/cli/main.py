@@ -24,6 +24,7 @@ from srifty.errors import CloudRefused, InputError, SriftyError
 COMMANDS = {
     "init": "Write a commented job file to start from.",
     "plan": "Find the VMs to rent for a job, or say why there are none.",
+    "export": "Put a plan in the words of torchrun, Ray, Slurm, Kubernetes or SkyPilot.",
     "simulate": "Forecast one cluster configuration.",
     "catalog": "Show prices and quotas; bring fresh ones.",
     "profile": "Measure a PyTorch model on the device at hand.",

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from srifty.catalog import mixed_host_warnings, network_notes, price_notes, spot_cost_range_usd
-from srifty.cli._json import dump, plan_result_document
+from srifty.cli._json import dump, plan_result_document, settings_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results, show_result
@@ -105,7 +105,14 @@ def plan_command(
         )
     result = _with_catalog_notes(bench, result)
     cost_range = _cost_range(bench, result)
-    document = dump(plan_result_document(result) | {"cost_range_usd": cost_range})
+    document = dump(
+        plan_result_document(result)
+        | {
+            "cost_range_usd": cost_range,
+            "job": job.name,
+            "run": settings_document(bench.file.settings),
+        }
+    )
     if output is not None:
         try:
             output.write_text(document + "\n", encoding="utf-8")
