@@ -1,5 +1,6 @@
 """A metadata service on this machine that plays a script of replies."""
 
+import contextlib
 import http.server
 import threading
 from contextlib import contextmanager
@@ -18,7 +19,8 @@ def playing(reply):
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body.encode())
+            with contextlib.suppress(BrokenPipeError):  # who asked may have gone
+                self.wfile.write(body.encode())
 
         do_GET = do_PUT = answer  # noqa: N815 - names that http.server looks for
 

@@ -129,6 +129,8 @@ def look(folder: Folder, step: int) -> Checkpoint:
         claimed = body.pop("sha256")
         files = {name: (int(size), str(sha)) for name, (size, sha) in body["files"].items()}
         whole = claimed == _digest_of(body) and (body["format"], body["step"]) == (_FORMAT, step)
+        # Nothing outside of the entry is read.
+        whole &= not any("/" in name for name in files)
         facts: dict[str, Any] = dict(body["facts"])
     except FileNotFoundError:
         raise InputError(f"has no {MANIFEST}: it was not written to its end", source) from None
