@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from srifty.training._session import session
 from srifty.training.exchange import Exchange, Reading
 from srifty.training.notices import NoticeWatch
 from srifty.training.order import seed_of
+from srifty.training.pace import PACE, PlayedPace
 from srifty.training.progress import ProgressLog, StepLine
 from srifty.training.rows import rows
 from srifty.training.run import Dealer, Run
@@ -99,6 +101,7 @@ class _Loop:
         self._has_heard = False
         self._hurry = False
         self._step_s = 0.0
+        self._pace = PlayedPace(os.environ.get(PACE))
         self._saved_s = self._ended_s = time.perf_counter()
         stack.callback(self._close)
 
@@ -111,6 +114,7 @@ class _Loop:
     def end_step(self) -> bool:
         """Counts a step as made; returns whether all workers stop."""
         run = self._run
+        self._pace.hold(self._ended_s)
         now_s = time.perf_counter()
         self._step_s, self._ended_s = now_s - self._ended_s, now_s
         if self._log is not None:
