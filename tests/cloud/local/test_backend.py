@@ -8,8 +8,9 @@ import pytest
 
 from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
-from srifty.cloud.local.processes import holder, tagged
+from srifty.cloud.local.processes import tagged
 from srifty.cloud.local.run_folder import RunFolder, read_json
+from srifty.cloud.locks import holder
 from srifty.core.scenario import PoolScript, Scenario
 from tests.cloud.contract import (
     BackendContract,

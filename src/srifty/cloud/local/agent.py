@@ -20,7 +20,7 @@ from typing import Any
 from srifty.cloud.clock import Clock
 from srifty.cloud.local.launcher import Launcher, LocalWorkers, VmPlace
 from srifty.cloud.local.metadata import MetadataService
-from srifty.cloud.local.processes import VM_TAG, take_lock
+from srifty.cloud.local.processes import VM_TAG
 from srifty.cloud.local.run_folder import (
     Entry,
     RunFolder,
@@ -29,6 +29,7 @@ from srifty.cloud.local.run_folder import (
     read_json,
     write_json,
 )
+from srifty.cloud.locks import take_lock
 from srifty.cloud.variables import CHECKPOINT, NOTICES, PACE, PROGRESS, SHARES, STOP
 from srifty.core.events import VmEventKind
 from srifty.core.scenario import Act, Happening

@@ -24,7 +24,7 @@ from srifty.cloud.backend import (
 from srifty.cloud.clock import Clock
 from srifty.cloud.failures import read_refusal
 from srifty.cloud.local.launcher import Launcher
-from srifty.cloud.local.processes import VM_TAG, holder, kill_all, tagged
+from srifty.cloud.local.processes import VM_TAG, kill_all, tagged
 from srifty.cloud.local.run_folder import (
     Entry,
     RunFolder,
@@ -36,6 +36,7 @@ from srifty.cloud.local.run_folder import (
     read_pool,
     write_json,
 )
+from srifty.cloud.locks import holder
 from srifty.core.events import Pool, VmEvent, VmEventKind
 from srifty.core.scenario import Scenario
 from srifty.errors import InputError

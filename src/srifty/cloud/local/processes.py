@@ -1,10 +1,9 @@
-"""Processes of this machine: those of a VM, and locks that tell whether one lives."""
+"""Processes of this machine: those of a VM, and what ends them."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import signal
 from collections.abc import Callable
@@ -15,39 +14,6 @@ VM_TAG = "SRIFTY_LOCAL_VM"
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-def take_lock(path: Path) -> int | None:
-    """Returns a descriptor that holds a file's lock until this process ends; None if it is held.
-
-    The kernel gives the lock up when the process dies, however it dies; process ids are used again,
-    locks are not.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-    return descriptor
-
-
-def holder(path: Path) -> int | None:
-    """Returns the id of the process that holds a file's lock; None if none does."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.pread(descriptor, 32, 0)
-        return int(text) if text else 0
-    finally:
-        os.close(descriptor)
-    return None
 
 
 def dies_with_parent(number: signal.Signals) -> Callable[[], None]:

@@ -168,8 +168,8 @@ def happening_document(what: Happening) -> dict[str, Any]:
 
 def read_happening(document: dict[str, Any]) -> Happening:
     """Returns the happening that `happening_document` described."""
-    fields = {**document, "act": Act(document["act"])}
-    return Happening(**fields)
+    fields = dict(document)
+    return Happening(Act(fields.pop("act")), **fields)
 
 
 @dataclass(frozen=True, slots=True)
