@@ -368,11 +368,13 @@ class LocalBackend:
     def _bury(self, files: VmFolder, pulsed: float) -> None:
         """Notes the end of a VM whose agent is gone, unless that said so itself."""
         name = files.path.name
-        if self._is_over(name):
+        mine = [entry for entry in self._run.entries() if entry.vm == name]
+        if any(entry.stopped_s is not None for entry in mine):
             return
         request = _request(files)
         kill_all(tagged(request["tag"]))
-        stopped_s = max(self._clock.at_s(pulsed), request["asked_s"])
+        heard_s = [request["asked_s"], *(entry.at_s for entry in mine)]
+        stopped_s = max(self._clock.at_s(pulsed), *heard_s)
         if files.end.exists():
             self._say(VmEventKind.TERMINATED, name, "as the run asked", stopped_s=stopped_s)
         else:
@@ -383,11 +385,6 @@ class LocalBackend:
     ) -> None:
         now_s = self._clock.now_s()
         append_entry(self._run.journal, Entry(now_s, kind, name, detail, stopped_s=stopped_s))
-
-    def _is_over(self, name: str) -> bool:
-        return any(
-            entry.vm == name and entry.stopped_s is not None for entry in self._run.entries()
-        )
 
     def _known(self, name: str) -> VmFolder:
         files = self._run.vm(name)
