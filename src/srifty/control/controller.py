@@ -443,7 +443,8 @@ class Controller:
             return
         now_s = self._clock.now_s()
         record = None if config is None else config_record(config)
-        number = self._ledger.begin("order", {"config": record}, now_s)
+        text = "nothing" if config is None else format_config(config)
+        number = self._ledger.begin("order", {"config": record, "config_text": text}, now_s)
         self._ledger.done(number, now_s)
         self._target = config
         words = "wait" if config is None else f"rent {format_config(config)}"
@@ -593,6 +594,7 @@ class Controller:
         document = {
             **world_record(world),
             "config": config_record(config),
+            "config_text": format_config(config),
             "from_iteration": self._log.durable,
         }
         step = self._ledger.begin("world", document, now_s)
