@@ -20,6 +20,7 @@ from srifty.cloud.backend import (
     LaunchRequest,
     Prepared,
     VmRequest,
+    VmStatus,
     WorkersStatus,
     World,
 )
@@ -253,9 +254,10 @@ class Controller:
         if events:
             self._ledger.note_events(self._events, events)
             self._events += len(events)
-            self._ledger.note_states(self._backend.reconcile())
         for event in events:
             self._meet(event)
+        if events:
+            self._reconcile()
         self._log.read(self._backend.progress(self._log.after))
         self._log.durable = max(
             self._log.durable, newest_checkpoint(self._order.checkpoint_folder)
@@ -264,6 +266,13 @@ class Controller:
         if self._log.made and now_s - self._noted_s >= self._rule.note_s:
             self._noted_s = now_s
             self._ledger.note_progress(self._progress(now_s))
+
+    def _reconcile(self) -> None:
+        """Has what VMs really are count more than what was heard of them."""
+        states = self._backend.reconcile()
+        self._ledger.note_states(states)
+        gone = [state.vm for state in states if state.status is VmStatus.GONE]
+        self._fleet = self._fleet.without([vm for vm in gone if vm in self._fleet.vms])
 
     def _meet(self, event: VmEvent) -> None:
         vm = self._fleet.vms.get(event.vm)
@@ -278,7 +287,7 @@ class Controller:
         if event.failure in (LaunchFailure.PERMISSION, LaunchFailure.UNKNOWN):
             self._outcome = (
                 Ending.REFUSED,
-                f"The cloud refused a {event.pool} ({event.failure}): {event.detail}",
+                f"The cloud refused {event.pool} ({event.failure}): {event.detail}",
             )
         if event.kind is VmEventKind.LOST:
             self._release([event.vm])  # it may still be billed
@@ -651,7 +660,7 @@ class Controller:
         while self._fleet.still_there() and time.monotonic() - began_s < self._rule.release_s:
             self._hear()
             time.sleep(min(self._rule.tick_s, 0.2))
-        self._ledger.note_states(self._backend.reconcile())
+        self._reconcile()
         now_s = self._clock.now_s()
         left = [state.vm for state in self._backend.reconcile() if state.is_billed]
         if left:

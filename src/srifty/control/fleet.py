@@ -88,6 +88,11 @@ class Fleet:
             return self
         return Fleet({**self.vms, event.vm: replace(vm, phase=_PHASES[event.kind])})
 
+    def without(self, names: Sequence[str]) -> Fleet:
+        """Returns the fleet with VMs known to be gone, whatever was last heard of them."""
+        gone = {name: replace(self.vms[name], phase=Phase.GONE) for name in names}
+        return Fleet({**self.vms, **gone})
+
     def releasing(self, names: Sequence[str]) -> Fleet:
         """Returns the fleet with VMs let go."""
         released = {name: replace(self.vms[name], is_released=True) for name in names}
