@@ -1,44 +1,37 @@
-"""The pace of a GPU that is played: a step takes at least as long as it would there."""
+"""The pace of a GPU that is played: a step takes at least as long as it would take there."""
 
 from __future__ import annotations
 
 import json
+import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
-
-from srifty.errors import InputError
 
 PACE = "SRIFTY_PACE"
 
 
-class PlayedPace:
-    """Holds each step up to the seconds that a file names.
-
-    The local back end plays GPUs that this machine does not have. The file is read anew in each
-    step: a VM may become slow.
+class Pace:
+    """Holds every step up until a played GPU would be done with it.
 
     Args:
-        path: a JSON file, `{"step_s": 0.25}`; None: nothing is played.
+        file: a JSON file whose `step_s` is how many seconds a step takes at least; it is read at
+            every step, since a played VM may become slow. None: steps take as long as they do.
     """
 
-    def __init__(self, path: str | None) -> None:
-        self._path = Path(path) if path else None
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Pace:
+        """Returns the pace that SRIFTY_PACE names; steps are not held up if it names none."""
+        variables = os.environ if environment is None else environment
+        named = variables.get(PACE)
+        return cls(Path(named) if named else None)
 
     def hold(self, began_s: float) -> None:
-        """Waits until a step has taken as long as it should.
-
-        Args:
-            began_s: when the step began, by `time.perf_counter`.
-
-        Raises:
-            InputError: the file does not say how long.
-        """
-        if self._path is None:
+        """Waits until a step that began at a time of `time.perf_counter` has taken long enough."""
+        if self._file is None:
             return
-        try:
-            step_s = float(json.loads(self._path.read_text(encoding="utf-8"))["step_s"])
-        except (OSError, ValueError, KeyError, TypeError):
-            raise InputError(
-                f'{PACE} must name a file such as {{"step_s": 0.25}}', str(self._path)
-            ) from None
-        time.sleep(max(began_s + step_s - time.perf_counter(), 0.0))
+        step_s = float(json.loads(self._file.read_text(encoding="utf-8"))["step_s"])
+        time.sleep(max(0.0, began_s + step_s - time.perf_counter()))

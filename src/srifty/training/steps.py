@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from srifty.training._session import session
 from srifty.training.exchange import Exchange, Reading
 from srifty.training.notices import NoticeWatch
 from srifty.training.order import seed_of
-from srifty.training.pace import PACE, PlayedPace
+from srifty.training.pace import Pace
 from srifty.training.progress import ProgressLog, StepLine
 from srifty.training.rows import rows
 from srifty.training.run import Dealer, Run
@@ -101,7 +100,7 @@ class _Loop:
         self._has_heard = False
         self._hurry = False
         self._step_s = 0.0
-        self._pace = PlayedPace(os.environ.get(PACE))
+        self._pace = Pace.from_environment()
         self._saved_s = self._ended_s = time.perf_counter()
         stack.callback(self._close)
 

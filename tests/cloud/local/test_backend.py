@@ -12,7 +12,7 @@ from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
 from srifty.cloud.local import backend as local_backend
 from srifty.cloud.local.processes import tagged
-from srifty.cloud.local.run_folder import RunFolder, read_json
+from srifty.cloud.local.run_folder import RunFolder
 from srifty.cloud.locks import holder
 from srifty.core.events import LaunchFailure, VmEventKind
 from srifty.core.scenario import Act, Happening, PoolScript, Scenario, Supply
@@ -44,8 +44,7 @@ class Cloud:
         return holder(RunFolder(self.folder).vm(vm).lock)
 
     def processes(self, vm: str) -> list[int]:
-        asked = read_json(RunFolder(self.folder.resolve()).vm(vm).request)
-        return tagged(asked["tag"])
+        return tagged(RunFolder(self.folder.resolve()).vm(vm).tag)
 
     def close(self) -> None:
         for files in RunFolder(self.folder.resolve()).all_vms():
@@ -58,6 +57,11 @@ def cloud(tmp_path):
     made = Cloud(tmp_path)
     yield made
     made.close()
+
+
+def state_of(pid: int) -> str:
+    """The letter by which the kernel tells what a process does; T: it is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def launch(backend: LocalBackend, *names: str, **changes) -> None:
@@ -150,7 +154,11 @@ def test_a_supply_that_falls_takes_back_what_was_granted_last(cloud):
     until(has(backend, VmEventKind.PREEMPTED, "vm-2"))
     launch(backend, "vm-3")
     until(has(backend, VmEventKind.FAILED, "vm-3"))
-    assert [s.vm for s in backend.reconcile() if s.status is not VmStatus.GONE] == ["vm-1"]
+    assert statuses(backend) == {
+        "vm-1": VmStatus.RUNNING,
+        "vm-2": VmStatus.GONE,
+        "vm-3": VmStatus.FAILED,
+    }
 
 
 def test_vms_vanish_by_themselves_after_a_controller_that_never_comes_back(cloud):
@@ -197,8 +205,8 @@ def test_an_agent_that_dies_without_a_word_is_lost(cloud):
     launch(backend, "vm-1")
     until(has(backend, VmEventKind.LAUNCHED, "vm-1"))
     backend.start_workers(world(1, ("vm-1", 2)))
+    until(lambda: not cloud.processes("vm-1"))  # its workers die with it, whoever looks or not
     until(has(backend, VmEventKind.LOST, "vm-1"))
-    until(lambda: not cloud.processes("vm-1"))
     assert backend.workers() == []
     (state,) = backend.reconcile()
     assert state.status is VmStatus.GONE
@@ -253,6 +261,18 @@ def test_a_slow_vm_takes_longer_whether_it_computes_or_is_played(cloud):
         for lines in backend.progress({})
     }
     assert paces == {0: {0.2}, 1: {0.05}}
+
+
+def test_a_slow_vm_that_computes_is_stopped_for_a_part_of_the_time(cloud):
+    slow = Happening(Act.SLOW, after_s=0.0, factor=20.0)
+    backend = cloud.backend(PoolScript(happenings=((1, slow),)))
+    launch(backend, "vm-1")
+    until(has(backend, VmEventKind.LAUNCHED, "vm-1"))
+    backend.start_workers(world(1, ("vm-1", 1)))
+    worker = RunFolder(cloud.folder.resolve()).vm("vm-1").tag
+    until(lambda: [state_of(pid) for pid in tagged(worker, "RANK=0")] == ["T"])
+    (before,) = backend.progress({}) or [None]
+    until(lambda: len(backend.progress({0: before.after if before else 0})) == 1)
 
 
 def test_a_controller_made_anew_goes_on_with_what_is_there(cloud):

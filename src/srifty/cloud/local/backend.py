@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -25,12 +24,12 @@ from srifty.cloud.clock import Clock
 from srifty.cloud.failures import read_refusal
 from srifty.cloud.local.launcher import Launcher
 from srifty.cloud.local.processes import VM_TAG, kill_all, tagged
+from srifty.cloud.local.requests import decide, request_of
 from srifty.cloud.local.run_folder import (
     Entry,
     RunFolder,
     VmFolder,
     append_entry,
-    happening_document,
     pool_document,
     read_json,
     read_pool,
@@ -137,7 +136,7 @@ class LocalBackend:
         events: list[VmEvent] = []
         for entry in self._run.entries()[after:]:
             if entry.vm not in pools:
-                pools[entry.vm] = read_pool(_request(self._run.vm(entry.vm)))
+                pools[entry.vm] = read_pool(request_of(self._run.vm(entry.vm)))
             events.append(
                 VmEvent(
                     entry.at_s, entry.kind, entry.vm, pools[entry.vm], entry.failure, entry.detail
@@ -148,7 +147,7 @@ class LocalBackend:
     def start_workers(self, world: World) -> None:
         """Starts a world; see `Backend`."""
         for vm in world.vms:
-            gpus = _request(self._known(vm.vm))["gpus"]
+            gpus = request_of(self._run.vm(vm.vm))["gpus"]
             if vm.workers > gpus:
                 raise InputError(f"{vm.vm} has {gpus} GPUs, so {vm.workers} workers cannot run")
         newest = read_json(self._run.world)
@@ -171,7 +170,7 @@ class LocalBackend:
         first = 0
         for node, vm in enumerate(world.vms):
             files = self._run.vm(vm.vm)
-            request = _request(files)
+            request = request_of(files)
             write_json(
                 files.world,
                 {
@@ -247,7 +246,10 @@ class LocalBackend:
 
     def terminate(self, vms: Sequence[str]) -> None:
         """Ends VMs; see `Backend`."""
-        for files in [self._known(name) for name in vms]:
+        known = [self._run.vm(name) for name in vms]
+        for files in known:
+            request_of(files)  # all are of this run, or none ends
+        for files in known:
             if not files.end.exists():
                 files.end.touch()
 
@@ -263,35 +265,7 @@ class LocalBackend:
 
     def _ask(self, files: VmFolder, vm: Mapping[str, Any], launch: Mapping[str, Any]) -> None:
         """Has the played cloud answer a request for a VM."""
-        now_s = self._clock.now_s()
-        pool = read_pool(dict(vm))
-        script = self._scenario.script(pool)
-        past = [state for state in self.reconcile() if state.pool == pool]
-        refused = {entry.vm for entry in self._run.entries() if entry.kind is VmEventKind.FAILED}
-        held = sum(state.status is not VmStatus.GONE for state in past)
-        granted = sum(state.vm not in refused for state in past)
-        answer = script.answers[len(past)] if len(past) < len(script.answers) else None
-        supply = script.supply_at(now_s)
-        if answer is None and supply is not None and held >= supply:
-            answer = (
-                f"code=InsufficientInstanceCapacity type={pool.instance_type} az={pool.location}"
-            )
-        fate = script.fate(held, granted + 1, now_s)
-        request = {
-            **vm,
-            "tag": f"{launch['run_id']}/{vm['vm']}@{self._run.path}",
-            "tags": launch["tags"],
-            "env": launch["env"],
-            "workdir": launch["workdir"],
-            "hard_end_s": launch["hard_end_s"],
-            "silence_s": launch["silence_s"],
-            "origin_s": self._clock.origin_s,
-            "clock_factor": self._clock.factor,
-            "asked_s": now_s,
-            "boots_at_s": now_s + script.boot_s,
-            "refused": answer,
-            "happenings": [happening_document(what) for what in fate],
-        }
+        request = decide(vm, launch, self.reconcile(), self._scenario, self._clock)
         files.path.mkdir(exist_ok=True)
         write_json(files.request, request)
         self._answer(files, request)
@@ -300,7 +274,7 @@ class LocalBackend:
         refusal = read_refusal(answer)
         append_entry(
             self._run.journal,
-            Entry(now_s, VmEventKind.FAILED, name, refusal.text, refusal.kind, stopped_s=now_s),
+            Entry(now_s, VmEventKind.FAILED, name, refusal.text, refusal.kind, now_s),
         )
 
     def _answer(self, files: VmFolder, request: Mapping[str, Any]) -> None:
@@ -315,7 +289,7 @@ class LocalBackend:
             child = os.posix_spawn(
                 sys.executable,
                 arguments,
-                {**os.environ, VM_TAG: request["tag"]},
+                {**os.environ, VM_TAG: files.tag},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                     (os.POSIX_SPAWN_DUP2, log.fileno(), 1),
@@ -343,7 +317,7 @@ class LocalBackend:
         name = files.path.name
         if not files.pulse.exists():
             # A request that is written down was granted or refused, whoever was killed since.
-            self._answer(files, _request(files))
+            self._answer(files, request_of(files))
             return
         now, pulsed = time.time(), files.pulse.stat().st_mtime
         pid = holder(files.lock)
@@ -371,8 +345,8 @@ class LocalBackend:
         mine = [entry for entry in self._run.entries() if entry.vm == name]
         if any(entry.stopped_s is not None for entry in mine):
             return
-        request = _request(files)
-        kill_all(tagged(request["tag"]))
+        request = request_of(files)
+        kill_all(tagged(files.tag))
         heard_s = [request["asked_s"], *(entry.at_s for entry in mine)]
         stopped_s = max(self._clock.at_s(pulsed), *heard_s)
         if files.end.exists():
@@ -385,16 +359,6 @@ class LocalBackend:
     ) -> None:
         now_s = self._clock.now_s()
         append_entry(self._run.journal, Entry(now_s, kind, name, detail, stopped_s=stopped_s))
-
-    def _known(self, name: str) -> VmFolder:
-        files = self._run.vm(name)
-        if not files.request.exists():
-            raise InputError(f"{name!r} is no VM of this run")
-        return files
-
-
-def _request(files: VmFolder) -> dict[str, Any]:
-    return json.loads(files.request.read_text(encoding="utf-8"))
 
 
 def _state(files: VmFolder, entries: Sequence[Entry]) -> VmState:
@@ -410,10 +374,12 @@ def _state(files: VmFolder, entries: Sequence[Entry]) -> VmState:
         elif entry.kind is VmEventKind.RECOVERED:
             status = VmStatus.BOOTING if running_s is None else VmStatus.RUNNING
         taken_back |= entry.kind is VmEventKind.PREEMPTED
-        if entry.stopped_s is not None:
+        if entry.kind is VmEventKind.FAILED:
+            status = VmStatus.FAILED
+        elif entry.stopped_s is not None:
             stopped_s, status = entry.stopped_s, VmStatus.GONE
     return VmState(
-        files.path.name, read_pool(_request(files)), status, running_s, stopped_s, taken_back
+        files.path.name, read_pool(request_of(files)), status, running_s, stopped_s, taken_back
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +27,11 @@ class VmFolder:
     """
 
     path: Path
+
+    @property
+    def tag(self) -> str:
+        """What the VM's processes carry in their environment; no other VM has it."""
+        return str(self.path)
 
     @property
     def request(self) -> Path:
@@ -152,7 +158,7 @@ def pool_document(pool: Pool) -> dict[str, Any]:
     }
 
 
-def read_pool(document: dict[str, Any]) -> Pool:
+def read_pool(document: Mapping[str, Any]) -> Pool:
     """Returns the pool that `pool_document` described."""
     return Pool(
         document["instance_type"],
