@@ -461,8 +461,10 @@ class Controller:
 
     def _situation(self, now_s: float, progress: Progress) -> Situation:
         training = self._training
+        if training is not None and training.is_ending:
+            training = None
         running = None
-        if training is not None and not training.is_ending:
+        if training is not None and all(self._fleet.vms[vm].is_kept for vm in training.vms):
             running = self._planning.candidate(training.config)
         booting = self._fleet.by_pool(Phase.ASKED)
         launch_s = self._planning.job.overheads.launch_s
@@ -471,12 +473,12 @@ class Controller:
             for vm in self._fleet.kept()
             if vm.phase is Phase.ASKED
         ]
-        reached = progress.iteration if running is not None else progress.durable_iteration
+        reached = progress.durable_iteration if training is None else progress.iteration
         return Situation(
             now_s=now_s,
             iterations_left=max(self._planning.job.iterations - reached, 0.0),
             spent_usd=progress.spent_usd,
-            at_risk=max(progress.iteration - progress.durable_iteration, 0.0) if running else 0.0,
+            at_risk=max(reached - progress.durable_iteration, 0.0),
             running=running,
             ordered=None if self._target is None else self._planning.candidate(self._target),
             ready=self._fleet.by_pool(Phase.READY),
