@@ -11,11 +11,12 @@ from srifty.cloud.backend import VmStatus, WorkersStatus, World, WorldVm
 from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
 from srifty.cloud.local import backend as local_backend
-from srifty.cloud.local.processes import tagged
+from srifty.cloud.local.processes import kill_all, tagged
 from srifty.cloud.local.run_folder import RunFolder
 from srifty.cloud.locks import holder
 from srifty.core.events import LaunchFailure, VmEventKind
 from srifty.core.scenario import Act, Happening, PoolScript, Scenario, Supply
+from srifty.core.settings import RunSettings
 from srifty.errors import InputError
 from tests.cloud.contract import (
     WORKER,
@@ -48,8 +49,7 @@ class Cloud:
 
     def close(self) -> None:
         for files in RunFolder(self.folder.resolve()).all_vms():
-            for pid in self.processes(files.path.name):
-                os.kill(pid, signal.SIGKILL)
+            kill_all(self.processes(files.path.name))
 
 
 @pytest.fixture
@@ -299,6 +299,21 @@ def test_a_request_that_was_written_down_is_granted_whoever_was_killed_since(clo
         launch(backend, "vm-1", "vm-2")
     until(has(backend, VmEventKind.LAUNCHED, "vm-1"))
     until(has(backend, VmEventKind.FAILED, "vm-2"))
+
+
+def test_a_folder_of_code_that_is_not_there_is_told(cloud, tmp_path):
+    """Before anything is launched, and where it went since, as workers that could not start."""
+    folder = tmp_path / "code"
+    settings = RunSettings(workdir=str(folder))
+    backend = cloud.backend()
+    with pytest.raises(InputError, match="there is no folder"):
+        launch(backend, "vm-1", settings=settings)
+    folder.mkdir()
+    launch(backend, "vm-1", settings=settings)
+    folder.rmdir()
+    backend.start_workers(world(1, ("vm-1", 1)))
+    until(lambda: [each.exit_code for each in backend.workers()] == [127])
+    assert "could not be started" in Path(backend.workers()[0].log).read_text()
 
 
 def test_a_name_is_used_once(cloud):

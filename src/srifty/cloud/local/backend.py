@@ -87,12 +87,15 @@ class LocalBackend:
                 f"secrets that are not set in this environment: {', '.join(unset)}; export them, "
                 "or take them out of run.secrets"
             )
+        workdir = Path(settings.workdir).resolve()
+        if not workdir.is_dir():
+            raise InputError(f"there is no folder {workdir}; name the code's folder in run.workdir")
         document = {
             "run_id": request.run_id,
             "tags": dict(request.tags()),
             "hard_end_s": request.hard_end_s,
             "silence_s": request.silence_s,
-            "workdir": str(Path(settings.workdir).resolve()),
+            "workdir": str(workdir),
             "env": dict(settings.env),
             "secrets": list(settings.secrets),
             "not used here": {
