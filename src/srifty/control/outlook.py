@@ -164,8 +164,14 @@ class Outlook:
 
     def loss_s(self, fallback: Candidate) -> float:
         """Returns seconds that the worst loss costs: work since the checkpoint, and starting anew."""
-        lost = max(float(self.job.overheads.checkpoint_every or 0), self.situation.at_risk)
-        return lost * self.iteration_s(fallback, at_confidence=True) + self._start_s
+        iteration_s = self.iteration_s(fallback, at_confidence=True)
+        redo_s = self.situation.at_risk * iteration_s + self.rule.look_s
+        if self.job.overheads.checkpoint_every is not None:
+            redo_s = max(
+                self.job.overheads.checkpoint_every * iteration_s,
+                self.situation.at_risk * iteration_s,
+            )
+        return redo_s + self._start_s
 
     def usual_loss_s(self, fallback: Candidate) -> float:
         """Returns seconds that a loss costs on average: half the work between two checkpoints."""
@@ -202,6 +208,8 @@ class Outlook:
         idle = 1.0
         if candidate is not None:
             needed_s += self.restore_s(candidate)
+            if self.situation.running is None:
+                needed_s += self.boot_s(candidate)
             idle = max(1.0 - fallback_s / self.iteration_s(candidate), 0.0)
         return self.time_left_s - needed_s - idle * self.rule.look_s
 

@@ -166,11 +166,14 @@ def _same(one: Candidate, other: Candidate) -> bool:
 def _is_safe(outlook: Outlook, candidate: Candidate, fallbacks: _Fallbacks | None) -> bool:
     """Whether a plan keeps the limits, whatever is reclaimed, if any firm plan can."""
     if fallbacks is None or candidate.is_firm:
-        return outlook.meets_limits(candidate)
+        # A running plan is given up for its pace by the alarm alone, not by one slow window.
+        is_on_trial = outlook.is_running(candidate) and _was_meant_to_meet(outlook)
+        return is_on_trial or outlook.meets_limits(candidate)
     if outlook.cost_usd(candidate) > outlook.money_left_usd:
         return False
     usual = fallbacks.usual
-    if outlook.iteration_s(candidate) > outlook.iteration_s(usual, at_confidence=True):
+    as_fast_s = (1.0 + outlook.rule.least_gain) * outlook.iteration_s(usual, at_confidence=True)
+    if outlook.iteration_s(candidate) > as_fast_s:
         return outlook.margin_s(candidate, usual) >= _reserve_s(outlook, usual)
     return outlook.margin_s(candidate, fallbacks.last) >= 0.0
 
