@@ -207,9 +207,7 @@ def test_survivors_are_kept_and_train_on_while_replacements_boot():
     two, survivor = candidate((p3, 2), iteration_s=0.38), candidate((p3, 1), iteration_s=0.76)
     mixed = candidate((p3, 1), (g3, 8), iteration_s=0.505)
     rule = PolicyRule(pools=PoolRule(cooldown_s=float("inf")))
-    pools = Pools().after(
-        VmEvent(223.0, VmEventKind.PREEMPTED, "vm2", Pool.of(p3)), rule.pools
-    )
+    pools = Pools().after(VmEvent(223.0, VmEventKind.PREEMPTED, "vm2", Pool.of(p3)), rule.pools)
     situation = Situation(
         now_s=227.0,
         iterations_left=200.0,
@@ -245,7 +243,9 @@ def test_another_type_in_the_zone_and_another_zone_are_both_costed():
 
 
 def test_nothing_to_be_had_is_waited_out_and_said():
-    decision = decide(job(3600, deadline_s=5000), (ON_SPOT,), Situation(0.0, 3600), no_capacity(), RULE)
+    decision = decide(
+        job(3600, deadline_s=5000), (ON_SPOT,), Situation(0.0, 3600), no_capacity(), RULE
+    )
     assert (decision.kind, decision.cause) == (DecisionKind.WAIT, Cause.NO_PLAN)
 
 

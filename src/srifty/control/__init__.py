@@ -1,4 +1,4 @@
-"""Watching a run and deciding what to do: pure, fed a clock, joins events and the planner's plans."""
+"""Watching a run and deciding what to do: pure, fed a clock; joins events and plans."""
 
 from srifty.control.blame import Blame, Culprit, blame
 from srifty.control.pace import Pace, PaceRule, Watch, pace_of, watch

@@ -1,8 +1,8 @@
 """Which part makes a run slow: one VM, the network, or every worker alike.
 
-Workers of one step wait for each other in the exchange. A slow VM therefore shows a long compute time
-of its own, and long *exchange* times of all the others; whoever comes last waits for nobody, so the
-shortest exchange of all workers is what the network itself takes.
+Workers of one step wait for each other in the exchange. A slow VM therefore shows a long compute
+time of its own, and long *exchange* times of all the others; whoever comes last waits for nobody, so
+the shortest exchange of all workers is what the network itself takes.
 """
 
 from __future__ import annotations
@@ -80,6 +80,4 @@ def blame(steps: Sequence[WorkerStep], forecast: IterationForecast) -> Blame:
         culprit = Culprit.NETWORK
     else:
         culprit = Culprit.ALL_WORKERS
-    return Blame(
-        culprit, slowest if culprit is Culprit.VM else None, excess_s, alone_s, network_s
-    )
+    return Blame(culprit, slowest if culprit is Culprit.VM else None, excess_s, alone_s, network_s)

@@ -4,7 +4,8 @@
     bound = mean(x) + t(q, m−1) · std(x) / √m
 
 Luo et al. 2022 (continual optimization) judge limits by the optimistic end of a 95 % bound over the
-last K = 5 minutes. Single iterations are no independent samples of a pace, means of blocks nearly are.
+last K = 5 minutes. Single iterations are no independent samples of a pace; means of blocks nearly
+are.
 """
 
 from __future__ import annotations

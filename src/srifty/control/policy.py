@@ -3,14 +3,14 @@
 In this order:
 
 1. Money is a hard cap: what would overrun it before the next look is stopped.
-2. A plan is *safe* if it keeps the deadline even if its VMs are reclaimed at the worst moment: the
-   fallback, the cheapest plan that nobody reclaims and that keeps both limits, must still fit after
-   it. Doing nothing, or less than the fallback would do, must leave time for some interruptions more.
-   Where no firm plan keeps the limits, those are safe that keep them by themselves.
+2. A plan is *safe* if the deadline holds even if its VMs are reclaimed at the worst moment: the
+   fallback, a plan that nobody reclaims and that keeps both limits, must still fit after it. Doing
+   nothing, or less than the fallback would do, must leave time for some interruptions more. Where
+   no firm plan keeps the limits, those are safe that keep them by themselves.
 3. If the pace, seen at its best, has missed a limit for two windows, any safe plan that meets all
    limits wins, the best by the objective; the plan in force does not compete.
-4. Else the best safe plan takes over if it gains enough, its switching costs paid, or if the plan in
-   force is not safe any more or cannot be had. Waiting beats firm VMs while there is slack.
+4. Else the best safe plan takes over if it gains enough, its switching costs paid, or if the plan
+   in force is not safe any more or cannot be had. Waiting beats firm VMs while there is slack.
 """
 
 from __future__ import annotations
@@ -204,9 +204,7 @@ def _was_meant_to_meet(outlook: Outlook) -> bool:
     return situation.slow_vm is not None or as_forecast_s <= outlook.time_left_s
 
 
-def _least_bad(
-    outlook: Outlook, usable: Sequence[Candidate], present: Candidate | None
-) -> _Choice:
+def _least_bad(outlook: Outlook, usable: Sequence[Candidate], present: Candidate | None) -> _Choice:
     """Returns what misses the deadline least, within the money, where no plan meets all limits."""
     affordable = [c for c in usable if outlook.cost_usd(c) <= outlook.money_left_usd]
     best = min(affordable or usable, key=outlook.finish_s, default=None)
@@ -247,9 +245,7 @@ def _decision(
     look_again_s = min(now_s + look_s, max(outlook.pools.next_opening_s(now_s), now_s + 1.0))
     numbers = _numbers(outlook, chosen, present, fallback)
     if chosen is None:
-        return Decision(
-            now_s, DecisionKind.WAIT, choice.cause, None, look_again_s, numbers=numbers
-        )
+        return Decision(now_s, DecisionKind.WAIT, choice.cause, None, look_again_s, numbers=numbers)
     ordered = situation.ordered
     stays = ordered is not None and _same(ordered, chosen) and situation.slow_vm is None
     return Decision(
@@ -264,9 +260,7 @@ def _decision(
     )
 
 
-def _training_on_pays(
-    outlook: Outlook, chosen: Candidate, fallback: Candidate | None
-) -> bool:
+def _training_on_pays(outlook: Outlook, chosen: Candidate, fallback: Candidate | None) -> bool:
     """Whether the present VMs should train while those of the chosen plan boot.
 
     They should where their iterations cost no more than later ones may, or where time is missing.
