@@ -1,8 +1,8 @@
 """Which part makes a run slow: one VM, the network, or every worker alike.
 
 Workers of one step wait for each other in the exchange. A slow VM therefore shows a long compute
-time of its own, and long *exchange* times of all the others; whoever comes last waits for nobody, so
-the shortest exchange of all workers is what the network itself takes.
+time of its own, and long *exchange* times of all the others; whoever comes last waits for nobody,
+so the shortest exchange of all workers is what the network itself takes.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ class Outlook:
         return self.usd_per_iteration(candidate) + shared + self._slack_usd(candidate, fallback)
 
     def _slack_usd(self, candidate: Candidate, fallback: Candidate | None) -> float:
-        """Returns the price per iteration of the slack that a plan slower than the fallback uses."""
+        """Returns the price per iteration of slack that a plan slower than the fallback uses."""
         if fallback is None or math.isinf(self.time_left_s):
             return 0.0
         used = self.iteration_s(candidate) / self.iteration_s(fallback) - 1.0

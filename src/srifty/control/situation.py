@@ -42,7 +42,7 @@ class PolicyRule:
     pools: PoolRule = field(default_factory=PoolRule)
     least_gain: float = 0.05
     look_s: float = 60.0
-    interruptions_kept: int = 1
+    interruptions_kept: int = 4
     slack_worth: float = 0.2
 
     def __post_init__(self) -> None:
