@@ -134,12 +134,12 @@ ways; traces of several VMs read the same under both. Work takes 1 to 12 h on de
 traces; deadlines are 1.2 to 3 times the time on demand.
 
 All policies live in one simulated cloud: launching takes 150 s (not billed), set-up 60 s and a
-change of VMs 30 s; a checkpoint is kept after every 600 s of full-speed work and before each planned
-change; a reclaim comes without notice. Spot costs 0.3 of on-demand, whose VMs can always be had.
-Work is proportional to the number of VMs. Billing is per second from running, at least a minute.
-Policies look every minute and see only the past; Srifty does not even see whether spot VMs can be
-had: it asks and is refused. Costs are fractions of what the job costs on demand. "The cheapest" is,
-job by job, the cheapest policy among those that met *every* deadline.
+change of VMs 30 s; a checkpoint is kept after every 600 s of full-speed work and before each
+planned change; a reclaim comes without notice. Spot costs 0.3 of on-demand, whose VMs can always
+be had. Work is proportional to the number of VMs. Billing is per second from running, at least a
+minute. Policies look every minute and see only the past; Srifty does not even see whether spot
+VMs can be had: it asks and is refused. Costs are fractions of what the job costs on demand. "The
+cheapest" is, job by job, the cheapest policy among those that met *every* deadline.
 
 Uniform Progress is Wu et al. 2024; the paper's rule is that of Luo et al. 2022: a reclaimed type is
 gone for good, its survivors are kept. Both are our own writing; the last moment of Uniform Progress

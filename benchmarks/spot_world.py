@@ -154,7 +154,7 @@ class World:
                 self.done_s += (next_s - self.now_s) * pace
                 every_s = self.terms.checkpoint_s
                 kept_s = math.floor((self.done_s + _CLOSE_S) / every_s) * every_s
-                self.durable_s = max(self.durable_s, kept_s)
+                self.durable_s = max(self.durable_s, min(kept_s, self.done_s))
             self.now_s = next_s
             self._reclaim()
             self._settle()

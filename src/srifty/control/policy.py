@@ -90,8 +90,11 @@ def _overruns(outlook: Outlook) -> bool:
     situation = outlook.situation
     if situation.iterations_left <= 0 or math.isinf(outlook.money_left_usd):
         return False
-    rented = [c.usd_per_hour for c in (situation.running, situation.ordered) if c is not None]
-    usd_per_hour = max(rented, default=0.0) + outlook.job.extra_usd_per_hour
+    running, ordered = situation.running, situation.ordered
+    rented = [] if running is None else [running]
+    if ordered is not None and not (running is not None and _same(running, ordered)):
+        rented.append(ordered)  # both are paid for until the new VMs take over
+    usd_per_hour = sum(c.usd_per_hour for c in rented) + outlook.job.extra_usd_per_hour
     saving_s = outlook.rule.look_s + outlook.job.overheads.checkpoint_s
     return outlook.money_left_usd <= usd_per_hour * saving_s / _S_PER_HOUR
 
@@ -155,8 +158,10 @@ def _choose(
         return _Choice(None, Cause.SLACK)
     if not situation.has_begun:
         return _Choice(best, Cause.FIRST)
-    unsafe = present is not None or (best.is_firm and situation.ordered is None)
-    return _Choice(best, Cause.NO_RETURN if unsafe else Cause.LOST)
+    if situation.ordered is None and not best.is_firm:
+        return _Choice(best, Cause.RETRY)
+    given_up = situation.ordered is None or present is situation.ordered
+    return _Choice(best, Cause.NO_RETURN if given_up else Cause.LOST)
 
 
 def _same(one: Candidate, other: Candidate) -> bool:
@@ -231,7 +236,9 @@ def _waiting_pays(
     hoped_for = [
         outlook.usd_per_iteration(c)
         for c in known
-        if not c.is_firm and not any(outlook.pools.is_lost(pool) for pool in c.vms)
+        if not c.is_firm
+        and not outlook.is_obtainable(c)
+        and not any(outlook.pools.is_lost(pool) for pool in c.vms)
     ]
     return min(hoped_for, default=math.inf) < (1.0 - outlook.rule.least_gain) ** 2 * best_score
 

@@ -157,6 +157,7 @@ class Cause(StrEnum):
     ON_COURSE = "the plan keeps its limits and nothing gains enough"
     CHEAPER = "another plan gains enough, its switching costs paid"
     LOST = "VMs were lost or could not be had"
+    RETRY = "cheaper VMs may be had again"
     LIMIT = "the pace, seen at its best, would miss a limit"
     SLOW_VM = "one VM is slow and the pace, seen at its best, would miss a limit"
     NO_RETURN = "any later, VMs that nobody reclaims could not save the deadline"
