@@ -5,7 +5,8 @@
 from the repository's root, on one core. Data: the built-in ResNet-50 sample (161 gradient tensors)
 and allreduce samples; random configurations of two or three VM groups with ±1 remainders, a
 distinct (world size, batches) in every row, straggler integral and the job's P90 included. The
-first rows are checked against the plain-Python reference of the tests.
+first rows are checked against the plain-Python reference of the tests. "By batch": the same with
+made-up ready times at five batch sizes of each GPU type.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from tests.builders import with_ready_at
 from tests.simulator.reference import reference_iteration_s
 
 from benchmarks.paper_jobs import PAPER_CASES, prepare
@@ -37,6 +39,7 @@ from srifty.simulator import ConfigTable, Simulator, forecast_jobs
 
 _TYPES = ("g4dn.12xlarge", "p3.8xlarge", "g3.8xlarge")
 _REPEATS = 3
+_SIZES = (4, 16, 32, 64, 128)
 
 
 def random_table(rows: int, seed: int) -> tuple[ConfigTable, Simulator, Job]:
@@ -74,15 +77,20 @@ def main() -> None:
     table, simulator, base = random_table(arguments.rows, seed=1)
     print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}")
     print(f"{len(table):,} distinct configurations, best of {_REPEATS}, one core\n")
-    print(f"{'exchange':<28}{'configurations/s':>18}{'largest error':>16}")
+    print(f"{'exchange':<38}{'configurations/s':>18}{'largest error':>16}")
     modes = (
         ("bucketed, one slot", GradientSync()),
         ("bucketed, two slots", GradientSync(slots=2)),
         ("per layer, one slot", GradientSync(SyncMode.PER_LAYER)),
         ("per layer, paper's sharing", GradientSync(SyncMode.PER_LAYER, sharing=Sharing.PAPER)),
     )
-    for name, sync in modes:
-        job = replace(base, sync=sync)
+    sized = replace(base, profiles=tuple(with_ready_at(p, _SIZES, late=0.2) for p in base.profiles))
+    cases = [
+        (name + suffix, replace(job, sync=sync))
+        for job, suffix in ((base, ""), (sized, ", by batch"))
+        for name, sync in modes
+    ]
+    for name, job in cases:
         best_s = np.inf
         for _ in range(_REPEATS):
             began = time.perf_counter()
@@ -93,7 +101,7 @@ def main() -> None:
             abs(reference_iteration_s(simulator, job, table.config(row)) / mean - 1)
             for row, mean in enumerate(forecasts.mean_s[: arguments.checked])
         )
-        print(f"{name:<28}{len(table) / best_s:>18,.0f}{error:>16.1e}")
+        print(f"{name:<38}{len(table) / best_s:>18,.0f}{error:>16.1e}")
 
     print(f"\n{'case':<14}{'considered':>11}{'ours, s':>9}{'paper, s':>10}  plan")
     for case in PAPER_CASES:

@@ -4,10 +4,15 @@
 
 from the repository's root. On a CPU: one thread, by the CPU time of the process, so that what else
 runs on the machine counts little (`--wall`: by the wall clock). The batch sizes take turns, round
-by round. Prints, per model, mean absolute errors in hundredths of the backward pass: of each batch
-size's ready times against those of 64; of 64 as interpolated between 16 and 128; of the odd rounds
-against the even ones at 64, which is the noise floor; whether order and sizes were the same each
-time; and what the hooks cost at the batch size of 16.
+by round. Prints, per model, mean absolute errors in hundredths of the backward pass:
+
+* of each batch size's ready times against those of 64;
+* of 64 as a profile with 16 and 128 gives it;
+* as a profile stores it: of four timed sizes and at most four that are then added, against every
+  size from 16 on that is not stored, on average and at the worst (and which that is);
+* of the odd rounds against the even ones at 64, which is the noise floor;
+
+and whether order and sizes were the same each time, and what the hooks cost at a batch of 16.
 """
 
 from __future__ import annotations
@@ -15,19 +20,31 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
-from statistics import median
+from statistics import mean, median
 
+import numpy as np
 import torch
 from tests.profiling.models import Case, cnn, mlp, transformer, workload
 
+from srifty.core.job import GradientSync, SyncMode
 from srifty.core.profile import Gradient, GradientSchedule
 from srifty.profiling.device import CpuDevice, Device, find_device
 from srifty.profiling.gradients import GradientTimes, measure_gradients, measure_overhead
-from srifty.profiling.ready_times import ready_error, schedule_at
+from srifty.profiling.ready_times import (
+    MOST_ADDED,
+    STEADY_BATCH,
+    next_batch,
+    ready_error,
+    with_batches,
+)
 from srifty.profiling.steps import StepRunner
 from srifty.profiling.workload import Workload
+from srifty.simulator.transfers import transfers_of
 
-_BATCHES = (1, 4, 16, 32, 64, 128)
+_SHOWN = (1, 4, 16, 32, 128)
+_TIMED = (1, 4, 24, 128)
+_NEVER_STORED = (20, 40, 80, 112)
+_BATCHES = (1, 4, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128)
 _ENDS = (16, 128)
 _REFERENCE = 64
 _OVERHEAD_BATCH = 16
@@ -93,6 +110,26 @@ def combined(rounds: list[GradientTimes]) -> GradientTimes:
     return replace(rounds[0], schedule=schedule, backward_s=median(t.backward_s for t in rounds))
 
 
+def as_stored(schedule: GradientSchedule, batch: int) -> GradientSchedule:
+    """Returns the ready times at a batch size as plans read them from a profile's schedule."""
+    sent = transfers_of(schedule, GradientSync(SyncMode.PER_LAYER))
+    fractions = sent.ready_at("any", np.array([batch]))[0]
+    gradients = zip(schedule.gradients, fractions, strict=True)
+    return GradientSchedule(tuple(Gradient(g.name, g.bytes, float(at)) for g, at in gradients))
+
+
+def stored(found: dict[int, GradientTimes]) -> GradientSchedule:
+    """Returns what a profile stores of what was found: timed sizes, and those that are added."""
+    measured = [found[batch] for batch in _TIMED]
+    candidates = [batch for batch in _BATCHES if batch not in _NEVER_STORED]
+    for _ in range(MOST_ADDED):
+        batch = next_batch(measured, candidates)
+        if batch is not None:
+            measured.append(found[batch])
+    reference = min(batch for batch in _TIMED if batch >= STEADY_BATCH)
+    return with_batches(found[reference], measured)
+
+
 def described(times: GradientTimes) -> list[tuple[str, int]]:
     """Returns names and sizes in order of readiness."""
     return [(gradient.name, gradient.bytes) for gradient in times.schedule.gradients]
@@ -109,17 +146,25 @@ def row(job: Workload, device: Device, rounds: int, pairs: int) -> list[str]:
     found = {batch: combined(times) for batch, times in taken.items()}
     reference = found[_REFERENCE]
     halves = [combined(taken[_REFERENCE][first::2]).schedule for first in (0, 1)]
+    low, high = (found[batch] for batch in _ENDS)
     errors = [
-        *(ready_error(found[b].schedule, reference.schedule) for b in _BATCHES if b != _REFERENCE),
-        ready_error(schedule_at([found[b] for b in _ENDS], _REFERENCE), reference.schedule),
-        ready_error(*halves),
+        *(ready_error(found[batch].schedule, reference.schedule) for batch in _SHOWN),
+        ready_error(as_stored(with_batches(low, [high]), _REFERENCE), reference.schedule),
     ]
+    kept = stored(found)
+    asked = [b for b in _BATCHES if b >= STEADY_BATCH and b not in kept.batches]
+    missed = {b: ready_error(as_stored(kept, b), found[b].schedule) for b in asked}
+    worst = max(missed, key=lambda batch: missed[batch])
     same = all(described(one) == described(reference) for times in taken.values() for one in times)
     cost = measure_overhead(runner, batches[_OVERHEAD_BATCH], pairs=pairs)
     return [
         job.name,
         str(len(described(reference))),
         *(f"{error * 100:.2f}" for error in errors),
+        ", ".join(map(str, kept.batches)),
+        f"{mean(missed.values()) * 100:.2f}",
+        f"{missed[worst] * 100:.2f} ({worst})",
+        f"{ready_error(*halves) * 100:.2f}",
         "yes" if same else "NO",
         f"{cost.fraction:+.2%} ± {cost.std:.2%}",
     ]
@@ -139,8 +184,9 @@ def main() -> None:
     if device.kind == "cpu" and not arguments.wall:
         device = CpuTimeDevice()
     print(f"{device.name}, torch {torch.__version__}, {arguments.rounds} rounds of 2 steps\n")
-    heads = ["model", "gradients", *(f"{b} → {_REFERENCE}" for b in _BATCHES if b != _REFERENCE)]
-    heads += [f"{_ENDS[0]} and {_ENDS[1]} → {_REFERENCE}", "noise", "same order and sizes", "hooks"]
+    heads = ["model", "gradients", *(f"{b} → {_REFERENCE}" for b in _SHOWN)]
+    heads += [f"{_ENDS[0]} and {_ENDS[1]} → {_REFERENCE}", "stored", "→ unstored, mean", "worst"]
+    heads += ["noise", "same order and sizes", "hooks"]
     print(f"| {' | '.join(heads)} |")
     print("|---|" + "---:|" * (len(heads) - 1))
     for make in (mlp, cnn, vgg, residual, transformer):

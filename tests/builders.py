@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -128,6 +128,30 @@ def make_profile(
         gradients=None if gradients is None else make_schedule(gradients),
         input_samples_per_s_per_vcpu=input_samples_per_s_per_vcpu,
     )
+
+
+def with_ready_at(
+    profile: WorkloadProfile, batches: Sequence[int], *, late: float = 0.5
+) -> WorkloadProfile:
+    """The profile with ready times that come later with the batch, each in its own way.
+
+    At the first of the batches they are those of the profile; at the last one a gradient has lost
+    between none and `late` of what is left of the backward pass.
+    """
+    schedule = profile.gradients
+    assert schedule is not None
+    gradients = tuple(
+        replace(
+            gradient,
+            ready_at={
+                batch: 1
+                - (1 - gradient.ready) * (1 - late * step / len(batches) * (7 * at % 5) / 4)
+                for step, batch in enumerate(batches)
+            },
+        )
+        for at, gradient in enumerate(schedule.gradients)
+    )
+    return replace(profile, gradients=replace(schedule, gradients=gradients))
 
 
 def make_job(

@@ -1,6 +1,6 @@
 """`python -m srifty`: how `torchrun -m srifty probe` starts the command line."""
 
-from srifty.cli.main import main
+from srifty.cli.start import main
 
 if __name__ == "__main__":
     main()

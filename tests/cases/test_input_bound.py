@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.cases.jobs import has, plan, profile, write_case
+from tests.command import srifty
 
 # One T4 each, with 4 and 16 vCPUs; the larger one costs more per hour.
 OFFERS = {
@@ -33,6 +34,15 @@ def test_a_slow_loader_moves_the_plan_to_a_shape_with_more_vcpus_and_it_says_so(
     assert shape(answer) == ["g4dn.4xlarge"]
     assert answer["plan"]["parts"]["input_s"] > 0.5
     assert has(answer["warnings"], "input-bound", "80")
+
+
+def test_for_people_too(tmp_path):
+    slow = write_case(tmp_path, OFFERS, profile(input_samples_per_s_per_vcpu=5.0))
+    assert "input-bound" in srifty("plan", slow).out
+    free = write_case(tmp_path, OFFERS, profile())
+    told = srifty("plan", free).out
+    assert "input-bound" not in told
+    assert "Input is assumed free" in told
 
 
 def test_a_fast_enough_shape_is_not_called_input_bound(tmp_path):

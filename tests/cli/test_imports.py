@@ -38,7 +38,13 @@ def test_help_loads_nothing_heavy():
     heavy = {"numpy", "scipy", "pydantic", "yaml", "torch", "ray", "boto3", "matplotlib"}
     assert not heavy & loaded
     ours = {name for name in loaded if name.startswith("srifty")}
-    assert ours == {"srifty", "srifty.cli", "srifty.cli.main", "srifty.errors"}
+    assert ours == {
+        "srifty",
+        "srifty.cli",
+        "srifty.cli.main",
+        "srifty.cli.start",
+        "srifty.errors",
+    }
 
 
 @pytest.mark.parametrize("command", ["plan", "simulate"])

@@ -1,16 +1,24 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from srifty.files.profile_file import read_profile
-from tests.command import srifty, write_job
+from tests.command import profile_document, srifty, write_job
 
 torch = pytest.importorskip("torch")
 
 MODULE = """
+import os
+import signal
+import time
+
 import torch
 from srifty.profiling.workload import Workload
 
@@ -31,8 +39,38 @@ def stopped():
         return loss(model, x)
     workload.loss = stop_later
     return workload
+
+def terminated():
+    workload = make()
+    loss, calls = workload.loss, []
+    def stop_later(model, x):
+        calls.append(1)
+        if len(calls) > 60:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return loss(model, x)
+    workload.loss = stop_later
+    return workload
+
+def fed():
+    workload = make()
+    def loader(workers):
+        for _ in range(10):
+            time.sleep(0.1)
+            yield torch.randn(1, 4)
+    workload.loader = loader
+    return workload
+
+def slow_trial():
+    workload = make()
+    def tell(model, x):
+        with open("trial.pid", "w") as file:
+            file.write(str(os.getpid()))
+        os.kill(os.getppid(), signal.SIGTERM)
+        time.sleep(600)
+    workload.loss = tell
+    return workload
 """
-QUICK = ("--max-batch", "4", "--seconds", "2", "--precision-percent", "50", "--device", "cpu")
+QUICK = ("--max-batch", "4", "--seconds", "60", "--precision-percent", "50", "--device", "cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +94,19 @@ def test_a_profile_is_written_and_a_plan_made_with_it(folder):
     assert planned.code == 0, planned.err
     assert "g4dn.xlarge" in planned.out
     assert not list(folder.glob("*.journal"))
+
+
+def test_the_rate_of_a_slow_loader_makes_a_plan_input_bound(folder):
+    arguments = ("--max-batch", "2", "--seconds", "1", "--device", "cpu", "-o", "p.json")
+    outcome = srifty("profile", "their_model:fed", *arguments)
+    assert outcome.code == 0, outcome.err
+    rate = read_profile(folder / "p.json").input_samples_per_s_per_vcpu
+    assert 0 < rate <= 10
+    # A T4 that takes 100 samples/s; 4 vCPUs deliver 40 at most.
+    job = write_job(folder, profile=profile_document(input_samples_per_s_per_vcpu=rate))
+    planned = srifty("plan", job)
+    assert planned.code == 0, planned.err
+    assert "input-bound" in planned.out
 
 
 def test_json_is_the_profile_and_nothing_else(folder):
@@ -83,6 +134,31 @@ def test_ctrl_c_keeps_what_was_measured_and_the_next_run_goes_on(folder):
     assert any("interrupted" in note for note in read_profile(folder / "toy.json").notes)
 
 
+def test_sigterm_ends_as_ctrl_c_does(folder):
+    before = signal.getsignal(signal.SIGTERM)
+    outcome = srifty("profile", "their_model:terminated", *QUICK, "-o", "toy.json")
+    assert outcome.code == 143
+    assert "stopped by SIGTERM; what was measured is kept, run again to go on" in outcome.err
+    assert (folder / "toy.json.journal").exists()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_sigterm_leaves_no_trial_running(folder):
+    path = os.pathsep.join(part for part in sys.path if part)
+    done = subprocess.run(
+        [sys.executable, "-m", "srifty", "profile", "their_model:slow_trial", *QUICK, "--isolate"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.returncode == 143, done.stderr
+    assert done.stderr == "error: stopped by SIGTERM.\n"
+    trial = Path(f"/proc/{(folder / 'trial.pid').read_text()}/cmdline")
+    assert not trial.exists() or not trial.read_bytes()
+
+
 def test_no_resume_begins_anew(folder):
     (folder / "toy.json.journal").write_text("rubbish\n")
     assert srifty("profile", "their_model:make", *QUICK, "-o", "toy.json").code == 2
@@ -104,7 +180,10 @@ def test_an_error_of_the_factory_is_theirs(folder):
     [
         (("their_model",), "MODULE:FACTORY"),
         (("their_model:make", "--batch-sizes", "2;4"), "between commas"),
-        (("their_model:make", "--batch-sizes", "8"), "8 does not fit"),
+        (("their_model:make", "--batch-sizes", "8"), "8: above --max-batch (4)"),
+        (("their_model:make", "--batch-sizes", "2,4,2"), "2 is named twice"),
+        (("their_model:make", "--batch-sizes", "2,2.5"), "between commas"),
+        (("their_model:absent",), "its functions are make, broken, stopped"),
         (("their_model:make", "--device", "abacus"), "no device"),
         (("their_model:make", "-o", "nowhere/p.json"), "no such folder"),
         (("their_model:make", "-o", "."), "is a folder"),

@@ -23,6 +23,15 @@ def make():
         loss=lambda m, batch: m(batch).square().mean(),
         make_batch=lambda size: torch.randn(size, 64),
     )
+
+def few(size=20):
+    workload = make()
+    workload.make_batch = lambda batch: torch.randn(size, 64)[:batch]
+    workload.dataset_size = size
+    return workload
+
+def three():
+    return few(3)
 """
 
 
@@ -45,6 +54,22 @@ def test_on_a_cpu_only_the_estimates_are_written(factory, tmp_path):
         assert profile.estimated
         assert profile.interval_fraction > 0
         assert profile.layers
+
+
+def test_no_batch_is_larger_than_the_data_set(factory):
+    arguments = ("--device", "cpu", "--estimate-for", "T4", "--json")
+    outcome = srifty("profile", factory.replace("make", "few"), *arguments)
+    assert outcome.code == 0, outcome.err
+    (profile,) = json.loads(outcome.out)["profiles"]
+    assert profile["max_batch"] == 20
+    assert max(latency["batch"] for latency in profile["latencies"]) <= 20
+
+
+def test_too_few_samples_to_count_are_told(factory):
+    arguments = ("--device", "cpu", "--estimate-for", "T4", "--json")
+    outcome = srifty("profile", factory.replace("make", "three"), *arguments)
+    assert outcome.code == 2
+    assert "3 samples are too few to count a step; 4 are needed" in outcome.err
 
 
 def test_as_json(factory):

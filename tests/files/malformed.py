@@ -116,6 +116,8 @@ JOBS = {
                         "gradient_sync.mode: must be one of ddp, per-layer",
                         "gradient_sync.bucket_mib: must be greater than 0",
                         "gradient_sync.slots: must be a number of concurrent transfers"),
+    "unused parameters": (job_text(extra="gradient_sync: {find_unused_parameters: 3}"),
+                          "gradient_sync.find_unused_parameters: must be true, false or auto, not 3"),
     "no such samples": (job_text(extra="allreduce: none.csv"), "allreduce: there is no file"),
     "network": (job_text(extra="network: {efa: maybe, placement_group: 3, ib: on}"),
                 "network.efa: must be on, off or auto, not 'maybe'",
@@ -168,6 +170,15 @@ _ONE = {"batch": 1, "forward_s": 0.1, "backward_s": 0.2}
 
 def _latencies(*rows):
     return profile_document(latencies=list(rows))
+
+
+def _sized(*by_batch):
+    return profile_document(
+        gradients=[
+            {"name": str(at), "bytes": 4, "ready": 0.5, "ready_at": each}
+            for at, each in enumerate(by_batch)
+        ]
+    )
 
 
 def _gradients(*rows):
@@ -234,6 +245,21 @@ PROFILES = {
     "too large for the GPU": (profile_document(peak_memory_bytes={"1": 10**12}),
                               "toy does not fit on T4: 1 samples need 931 GiB", "has 16 GiB"),
     "notes as a text": (profile_document(notes="x"), "notes: must be a list, not 'x'"),
+    "ready at no batch": (_sized({"4": 0.5, "0": 0.5}), "gradients.0.ready_at: must map batch sizes"),
+    "ready at what": (_sized(0.5), "gradients.0.ready_at: must be a mapping of keys to values, not 0.5"),
+    "ready at more than all": (_sized({"4": 1.5}), "gradients.0", "ready_at.4 must lie between 0 and 1"),
+    "ready at other batches": (_sized({"4": 0.5}, {"8": 0.5}), "gradients: ready_at must have the same"),
+    "index twice": (
+        profile_document(gradients=[{"name": n, "bytes": 4, "ready": 1.0, "index": 0} for n in "ab"]),
+        "gradients: index must stand in all gradients and unused parameters"),
+    "negative index": (
+        profile_document(gradients=[{"name": "a", "bytes": 4, "ready": 1.0, "index": -1}]),
+        "gradients.0", "index must be a whole number of at least 0"),
+    "unused without gradients": (
+        profile_document(gradients=None, unused_parameters=[{"name": "a", "bytes": 4}]),
+        "unused_parameters: need the gradients that they stand beside"),
+    "unused of no bytes": (profile_document(unused_parameters=[{"name": "a", "bytes": 0}]),
+                           "gradient 'a': bytes must be a whole number of at least 1"),
     "layers": (profile_document(layers=[{"name": "conv", "flops": -1, "bytes": 1, "parameters": 1}]),
                "layers.0: layer 'conv': flops must be 0 or more"),
     "unprintable": (profile_document(workload="\ud800"), "workload: must be a text of printable"),

@@ -93,7 +93,8 @@ def test_what_a_job_file_says(tmp_path):
                              "  prices: {p3.8xlarge: {spot: 3}}"),
         extra="minimize: time\nbatches: any\ndeadline: 1h30m\nbudget_usd: 3\nconfidence: 0.5\n"
               "extra_usd_per_hour: 1\n"
-              "gradient_sync: {mode: per-layer, bucket_mib: 0.5, slots: unlimited}",
+              "gradient_sync: {mode: per-layer, bucket_mib: 0.5, slots: unlimited, "
+              "find_unused_parameters: true}",
     )  # fmt: skip
     file = read_job(write_job(tmp_path, text))
     job = file.job
@@ -106,6 +107,7 @@ def test_what_a_job_file_says(tmp_path):
     assert (job.overheads.evaluation_s, job.overheads.checkpoint_every) == (3, None)
     assert (job.sync.mode, job.sync.slots) == (SyncMode.PER_LAYER, None)
     assert job.sync.bucket_bytes == MIB // 2
+    assert job.sync.find_unused_parameters is True
     assert file.supply.markets == (Market.ON_DEMAND, Market.SPOT)
     assert file.supply.quota == (
         QuotaEntry("g4dn.xlarge", Market.SPOT, 4),
@@ -113,6 +115,12 @@ def test_what_a_job_file_says(tmp_path):
     )
     assert file.supply.prices == (PriceEntry("p3.8xlarge", Market.SPOT, 3.0),)
     assert file.allreduce_samples is None
+
+
+@pytest.mark.parametrize(("word", "value"), [("auto", None), ("false", False), ("true", True)])
+def test_find_unused_parameters(tmp_path, word, value):
+    text = job_text(extra=f"gradient_sync: {{find_unused_parameters: {word}}}")
+    assert read_job(write_job(tmp_path, text)).job.sync.find_unused_parameters is value
 
 
 @pytest.mark.parametrize(

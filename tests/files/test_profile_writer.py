@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srifty.core import BatchLatency, Gradient, GradientSchedule, WorkloadProfile
@@ -21,7 +22,15 @@ FULL = WorkloadProfile(
         BatchLatency(8, 0.3, 0.4),
     ),
     max_batch=64,
-    gradients=GradientSchedule((Gradient("b", 4, 0.25), Gradient("a", 8, 1.0)), estimated=True),
+    gradients=GradientSchedule(
+        (
+            Gradient("b", 4, 0.25, {4: 0.2, 128: 0.5}, "bfloat16", 2, sparse=True),
+            Gradient("a", 8, 1.0, {4: 0.9, 128: 1.0}, "float32", 0),
+        ),
+        estimated=True,
+        unused=(Gradient("c", 12, 0.0, dtype="float32", index=1),),
+        find_unused_parameters=True,
+    ),
     precision="bf16",
     max_batch_evidence="measured",
     min_batch=2,
@@ -47,12 +56,22 @@ def test_a_full_profile_comes_back_as_it_was(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
 
 
+def test_what_is_not_known_of_gradients_is_left_out(tmp_path):
+    known = replace(FULL, gradients=GradientSchedule((Gradient("b", 4, 0.25),)))
+    write_profile(known, tmp_path / "p.json")
+    document = json.loads((tmp_path / "p.json").read_text())
+    assert document["gradients"] == [{"name": "b", "bytes": 4, "ready": 0.25}]
+    assert document["unused_parameters"] == []
+    assert read_profile(tmp_path / "p.json") == known
+
+
 def test_the_built_in_profiles_come_back_as_they_were(tmp_path):
     for profile in builtin_profiles("resnet50"):
         write_profile(profile, tmp_path / "p.json")
         assert read_profile(tmp_path / "p.json") == profile
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.integers(1, 10**6), st.tuples(SECONDS, SECONDS, SECONDS), min_size=1, max_size=6

@@ -11,8 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is an extra")
 
+from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
+
 import srifty
 from srifty.core import GradientSync
+from srifty.core.buckets import buckets_as_ready, buckets_as_registered
 from srifty.core.profile import Gradient, GradientSchedule
 from srifty.errors import InputError
 from srifty.profiling.buckets import DdpOptions, bucket_plan
@@ -26,8 +31,6 @@ from tests.profiling.models import DDP_MODELS, workload
 
 LIMIT_S = 150
 ROOT = Path(__file__).parents[2]
-# Planned from the bytes and times of gradients alone: transfers know no element types.
-PLAIN = ("mlp", "cnn", "transformer", "adapted")
 
 
 @pytest.fixture(scope="module")
@@ -119,18 +122,73 @@ def test_every_bucket_of_every_iteration_is_as_predicted(name, setting, real, me
         assert shown(buckets, log) == log
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", DDP_MODELS)
 @pytest.mark.parametrize("cap_mib", [None, 1])
-def test_the_planner_sends_what_is_really_sent(name, cap_mib, real, measured):
-    setting = {"find_unused_parameters": False, "static_graph": False}
-    setting |= {} if cap_mib is None else {"bucket_cap_mb": cap_mib}
-    log = real[name, json.dumps(setting)]["iterations"][-1]
+@pytest.mark.parametrize("find", [None, False, True], ids=["auto", "keeps nothing", "finds unused"])
+def test_the_planner_sends_what_is_really_sent(name, cap_mib, find, real, measured):
     model, times = measured[name]
-    sync = GradientSync() if cap_mib is None else GradientSync(bucket_bytes=cap_mib * MIB)
+    needed = times.schedule.find_unused_parameters if find is None else find
+    setting = {"find_unused_parameters": needed, "static_graph": False}
+    setting |= {} if cap_mib is None else {"bucket_cap_mb": cap_mib}
+    if times.repeated or (times.schedule.unused and not needed):
+        setting["static_graph"] = True  # DistributedDataParallel refuses without it
+        if needed:
+            pytest.skip("a static graph makes nothing of find_unused_parameters")
+    row = real[name, json.dumps(setting)]
+    caps = {} if cap_mib is None else {"bucket_bytes": cap_mib * MIB}
+    sync = GradientSync(find_unused_parameters=find, **caps)
     transfers = transfers_of(times.schedule, sync)
-    assert transfers.sizes_bytes.tolist() == [size for _, size in log]
     plan = bucket_plan(model, times.schedule, options_of(setting))
+    assert transfers.sizes_bytes.tolist() == [bucket.bytes for bucket in plan.later]
     assert transfers.ready.tolist() == [bucket.ready for bucket in plan.later]
+    log = row["iterations"][-1]
+    assert len(transfers) == len(log)
+    for size, (names, sent) in zip(transfers.sizes_bytes, log, strict=True):
+        if sent is None:  # sparse: indices and values
+            (sent,) = (g.bytes for g in times.schedule.gradients if [g.name] == names)
+        assert size == sent
+
+
+def test_profiles_know_what_distributed_data_parallel_needs(measured):
+    unused, sparse, halves = (measured[n][1].schedule for n in ("unused", "sparse", "halves"))
+    assert [g.name for g in unused.unused] == ["unused.weight", "spare.weight", "spare.bias"]
+    assert sum(g.bytes for g in unused.unused) == (600 * 600 + 600 * 50 + 50) * 4
+    assert unused.find_unused_parameters
+    assert [g.name for g in unused.registered][:2] == ["unused.weight", "unused.bias"]
+    assert not sparse.find_unused_parameters
+    assert [g.name for g in sparse.gradients if g.sparse] == ["words.weight"]
+    assert {g.dtype for g in halves.gradients} == {"float32", "bfloat16"}
+    assert not measured["reentrant"][1].schedule.find_unused_parameters
+
+
+@settings_of_hypothesis(deadline=None, max_examples=150)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 60), st.sampled_from(["float32", "float16", "bfloat16"]),
+                  st.integers(0, 7).map(lambda draw: draw == 0)),
+        min_size=1, max_size=25,
+    ),
+    st.lists(st.integers(1, 200), min_size=1, max_size=3),
+)  # fmt: skip
+def test_buckets_are_those_of_torchs_own_function(parameters, caps):
+    tensors = [
+        torch.empty(size, dtype=getattr(torch, kind), device="meta") for size, kind, _ in parameters
+    ]
+    sparse = [is_sparse for _, _, is_sparse in parameters]
+    gradients = [
+        Gradient(str(at), t.numel() * t.element_size(), 0.0, dtype=kind, sparse=is_sparse)
+        for at, (t, (_, kind, is_sparse)) in enumerate(zip(tensors, parameters, strict=True))
+    ]
+
+    def cut(indices):
+        assign = torch.distributed._compute_bucket_assignment_by_size
+        return assign(tensors, caps, sparse, indices)[0]
+
+    def places(buckets):
+        return [[int(gradient.name) for gradient in bucket] for bucket in buckets]
+
+    assert places(buckets_as_ready(gradients, caps)) == cut(list(range(len(tensors))))
+    assert places(buckets_as_registered(gradients, caps)) == cut([])[::-1]
 
 
 def even(names, step=0.1):
@@ -177,7 +235,7 @@ def test_the_schedule_of_another_model_is_refused():
         bucket_plan(linears(2), even(["head.weight"]), DdpOptions())
 
 
-def test_sixty_layers_and_an_embedding_leave_in_few_buckets():
+def test_m07_sixty_layers_and_an_embedding_leave_in_few_buckets():
     # One MiB each and one embedding of 100 MiB, which is ready last.
     with torch.device("meta"):
         model = torch.nn.Sequential(torch.nn.Embedding(25, MIB), *linears(60, width=512))

@@ -1,5 +1,6 @@
 import time
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is an extra")
@@ -7,14 +8,16 @@ torch = pytest.importorskip("torch", reason="torch is an extra")
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from srifty.core import GradientSync, SyncMode
 from srifty.core.profile import Gradient, GradientSchedule
 from srifty.errors import InputError
 from srifty.profiling.device import CpuDevice
-from srifty.profiling.gradients import measure_gradients, measure_overhead, watched
-from srifty.profiling.ready_times import ready_error, schedule_at
+from srifty.profiling.gradients import GradientTimes, measure_gradients, measure_overhead, watched
+from srifty.profiling.ready_times import next_batch, ready_error, with_batches
 from srifty.profiling.steps import StepRunner
 from srifty.profiling.testing import FakeAsyncDevice, queued_workload
 from srifty.profiling.workload import Workload
+from srifty.simulator.transfers import transfers_of
 from tests.profiling import models
 
 
@@ -155,7 +158,7 @@ def test_profiling_twice_gives_the_same_gradients_in_the_same_order(name):
     assert first.notes == second.notes
 
 
-def test_unused_and_shared_parameters_are_told_and_not_waited_for():
+def test_p06_unused_and_shared_parameters_are_told_and_not_waited_for():
     case = models.unused()
     times = measure(case)
     assert times.unused == ("unused.weight", "spare.weight", "spare.bias")
@@ -163,12 +166,13 @@ def test_unused_and_shared_parameters_are_told_and_not_waited_for():
     assert times.silent == times.unused
     assert times.needs_find_unused_parameters
     assert times.notes[0] == "find_unused_parameters needed"
-    assert times.schedule.total_bytes == 4 * (600 + 1) * 600 * 4
+    assert sum(g.bytes for g in times.schedule.gradients) == 4 * (600 + 1) * 600 * 4
+    assert times.schedule.total_bytes == (4 * 601 * 600 + 600 * 600 + 601 * 50) * 4
     assert set(names_of(times)).isdisjoint(times.silent)
     assert "body.1.bias" not in names_of(times)
 
 
-def test_frozen_weights_count_for_nothing_and_need_no_search():
+def test_p06_frozen_weights_count_for_nothing_and_need_no_search():
     base = torch.nn.Sequential(torch.nn.Linear(2500, 2000), torch.nn.Linear(2000, 2500))
     base.requires_grad_(requires_grad=False)
     adapters = torch.nn.Sequential(
@@ -400,18 +404,67 @@ def test_ready_times_of_different_models_are_not_compared():
             ready_error(*pair)
 
 
-def test_between_two_batch_sizes_the_seconds_are_interpolated():
+def read_at(schedule, batch):
+    """Returns name → ready time at a batch size, as plans read it."""
+    sent = transfers_of(schedule, GradientSync(SyncMode.PER_LAYER))
+    ready = sent.ready_at("any", np.array([batch]))[0].tolist()
+    return dict(zip(sent.names, ready, strict=True))
+
+
+def test_a_schedule_of_several_batch_sizes_tells_those_between_them():
     torch.manual_seed(0)
-    low, middle, high = (counted(models.cnn(), batch) for batch in (2, 32, 128))
-    assert ready_error(schedule_at([high, low], 32), middle.schedule) < 1e-3
-    assert ready_error(low.schedule, middle.schedule) > 0.05
-    assert schedule_at([low, high], 128) == high.schedule
-    assert schedule_at([low, high], 500) == high.schedule
-    assert schedule_at([low, high], 1) == low.schedule
-    with pytest.raises(InputError, match="at least one"):
-        schedule_at([], 4)
-    with pytest.raises(InputError, match="of one model"):
-        schedule_at([low, counted(models.mlp(), 8)], 4)
+    sizes = {batch: counted(models.cnn(), batch) for batch in (2, 16, 32, 64)}
+    stored = with_batches(sizes[16], [sizes[64], sizes[2]])
+    assert stored.batches == (2, 16, 64)
+    assert names_of(sizes[16]) == [gradient.name for gradient in stored.gradients]
+    for batch in (2, 16, 64):
+        known = {g.name: g.ready for g in sizes[batch].schedule.gradients}
+        assert {g.name: g.ready_at[batch] for g in stored.gradients} == known
+
+    def error(schedule):
+        at_32 = read_at(schedule, 32)
+        observed = sizes[32].schedule.gradients
+        return sum(abs(at_32[g.name] - g.ready) for g in observed) / len(observed)
+
+    assert error(stored) < 0.01
+    assert error(sizes[2].schedule) > 0.03
+
+
+def made_up(batch, *ready):
+    gradients = tuple(Gradient(str(at), 4, fraction) for at, fraction in enumerate(ready))
+    nothing = dict.fromkeys(
+        ("unused", "sometimes", "frozen", "shared", "overlapping", "sparse", "repeated"), ()
+    )
+    schedule = GradientSchedule(gradients)
+    return GradientTimes(batch, 1.0, schedule, **nothing, steady_order=True, steps=1)
+
+
+def test_sizes_at_which_other_gradients_came_are_left_out():
+    one, other = made_up(16, 0.5, 1.0), made_up(32, 1.0)
+    assert with_batches(one, [other]) == one.schedule
+    assert with_batches(one, [other, made_up(8, 0.25, 1.0)]).batches == (8, 16)
+
+
+CANDIDATES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asked"),
+    [
+        ({16: 0.5, 64: 0.51}, None),
+        ({1: 0.1, 8: 0.9}, None),  # small sizes as they were timed
+        ({16: 0.5, 64: 0.6}, 32),  # they differ
+        ({16: 0.5, 24: 0.6}, None),  # nothing lies between
+        ({16: 0.5, 256: 0.5}, 64),  # far apart
+        ({4: 0.5, 128: 0.5}, 16),
+        ({16: 0.1, 32: 0.9, 192: 0.9}, 64),  # the gap comes first ...
+        ({16: 0.1, 32: 0.9, 64: 0.9, 192: 0.8}, 24),  # ... then the largest difference
+        ({16: 0.5}, None),
+    ],
+)
+def test_ready_times_are_measured_where_neighbours_say_too_little(sizes, asked):
+    measured = [made_up(batch, ready) for batch, ready in sizes.items()]
+    assert next_batch(measured, CANDIDATES) == asked
 
 
 def test_times_know_their_batch_and_the_length_of_the_backward_pass():

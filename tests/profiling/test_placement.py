@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srifty.compute.fit import fit_latency
@@ -29,7 +29,7 @@ def curve(sizes, forward, backward=None):
 
 
 def error(scouted, chosen):
-    """Mean relative error over forward, backward and both, at the sizes that were not chosen."""
+    """Mean relative error at the sizes not chosen: forward, backward or both, the worst one."""
     others = [one for one in scouted if one.batch not in chosen]
     at = np.array([one.batch for one in others], dtype=float)
     errors = []
@@ -41,7 +41,7 @@ def error(scouted, chosen):
         shown = [part(one) for one in scouted if one.batch in chosen]
         predicted = chords(chosen, shown)(at)
         errors.append(np.mean(np.abs(predicted / [part(one) for one in others] - 1)))
-    return float(np.mean(errors))
+    return float(max(errors))
 
 
 @given(least=st.integers(1, 5000), more=st.integers(0, 10**6), count=st.integers(2, 30))
@@ -77,6 +77,7 @@ def test_probes_go_to_both_sides_of_a_jump():
     assert error(curve(sizes, jumps), placed.batches) < 0.2 * even
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(0.1, 10), min_size=6, max_size=9),
     st.lists(st.floats(0.1, 10), min_size=9, max_size=9),
@@ -88,7 +89,7 @@ def test_no_other_set_with_both_ends_comes_nearer(forward, backward):
     least = min(
         error(scouted, (sizes[0], *inner, sizes[-1])) for inner in combinations(sizes[1:-1], 2)
     )
-    assert error(scouted, placed.batches) <= least + 0.0005 + 1e-12  # what counts as a tie
+    assert error(scouted, placed.batches) <= least + 0.001 + 1e-12  # what counts as a tie
     assert placed.scouted_error == pytest.approx(error(scouted, placed.batches), abs=1e-12)
 
 

@@ -36,7 +36,7 @@ def limit_of(workload, device=None, user=None, settings=SETTINGS, **keys):
     )
 
 
-def test_every_size_is_trained_in_full_and_the_state_is_as_before():
+def test_p01_every_size_is_trained_in_full_and_the_state_is_as_before():
     workload = counting_workload(global_batch=64)
     before = fingerprint(workload)
     limit = limit_of(workload, settings=TrialSettings(warm_up=2, steps=3))
@@ -108,27 +108,27 @@ def test_a_loss_that_leaves_train_mode_shows_nothing():
     assert "train mode" in outcome.message
 
 
-def test_a_data_set_of_a_thousand_samples_bounds_the_search():
+def test_p02_a_data_set_of_a_thousand_samples_bounds_the_search():
     limit = limit_of(mlp(dataset_size=1000, make_batch=lambda size: torch.ones(size, 4)[:1000]))
     assert limit.raw_max == 1000
     assert limit.reason == "limit: 1,000, the size of the data set"
     assert max(outcome.batch for outcome in limit.outcomes) == 1000
 
 
-def test_a_loader_that_gives_the_same_short_batch_ends_the_search():
+def test_p02_a_loader_that_gives_the_same_short_batch_ends_the_search():
     limit = limit_of(mlp(make_batch=lambda size: torch.ones(min(size, 1000), 4)))
     assert limit.raw_max == 512
     assert "other error at 1,024" in limit.reason
     assert "make_batch(1024) gave a batch of 4" in limit.reason or "of 1000" in limit.reason
 
 
-def test_an_unbounded_tiny_model_is_not_driven_up_for_ever():
+def test_p02_an_unbounded_tiny_model_is_not_driven_up_for_ever():
     limit = limit_of(mlp())
     assert limit.raw_max <= 65_536
     assert limit.evidence == "stopped-at"
 
 
-def test_a_launch_limit_is_another_error_with_its_message():
+def test_p02_a_launch_limit_is_another_error_with_its_message():
     limit = limit_of(mlp(refuse_large_launches), user=1 << 20)
     assert limit.raw_max == 32_768
     assert limit.reason.startswith(f"limit: other error at {LAUNCH_LIMIT + 1:,}: ")
@@ -137,14 +137,14 @@ def test_a_launch_limit_is_another_error_with_its_message():
     assert not [one for one in limit.outcomes if one.verdict is Verdict.OUT_OF_MEMORY]
 
 
-def test_the_fake_device_holds_88_and_is_safe_at_85():
+def test_p03_the_fake_device_holds_88_and_is_safe_at_85():
     limit = limit_of(mlp(), FakeMemoryDevice(jitter=0.0))
     assert (limit.min_batch, limit.raw_max, limit.safe_max) == (1, 88, 85)
     assert limit.evidence == "measured"
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_safe_maximum_of_the_fake_device_survives_a_thousand_steps(seed):
+def test_p03_the_safe_maximum_of_the_fake_device_survives_a_thousand_steps(seed):
     device = FakeMemoryDevice(seed=seed)
     limit = limit_of(mlp(), device)
     assert 78 <= limit.safe_max <= 85 <= limit.raw_max
@@ -152,7 +152,7 @@ def test_the_safe_maximum_of_the_fake_device_survives_a_thousand_steps(seed):
         device.take(limit.safe_max)
 
 
-def test_what_failed_trials_leave_behind_is_noticed_and_said():
+def test_p03_what_failed_trials_leave_behind_is_noticed_and_said():
     limit = limit_of(mlp(), FakeMemoryDevice(jitter=0.0, isolated=False))
     assert limit.raw_max < 88
     assert limit.evidence == "stopped-at"
@@ -208,7 +208,7 @@ def test_a_slow_first_step_is_not_taken_for_all(monkeypatch):
     assert outcome.seconds == pytest.approx(100 + SETTINGS.total_steps - 1)
 
 
-def test_batchnorm_on_single_values_needs_two_samples_and_that_is_no_matter_of_memory():
+def test_p08_batchnorm_on_single_values_needs_two_samples_and_that_is_no_matter_of_memory():
     limit = limit_of(normed(dataset_size=1201, global_batch=4))
     assert (limit.min_batch, limit.raw_max) == (2, 4)
     assert limit.outcomes[0].verdict is Verdict.TOO_SMALL

@@ -58,6 +58,7 @@ def test_a_factory_is_found_in_the_current_folder(user_module):
         ("their_training.py:make", "write the module: their_training:make"),
         ("no_such_module_of_theirs:make", "there is no module"),
         ("their_training:mak", "did you mean their_training:make?"),
+        ("their_training:nofn", "has no 'nofn'; its functions are make, broken, wrong"),
         ("their_training:NUMBER", "a int, not a function"),
     ],
 )
@@ -108,6 +109,23 @@ def test_what_a_factory_returns_is_checked(user_module):
 def test_the_parts_of_a_workload_are_checked(change, words):
     with pytest.raises(InputError, match=words):
         small(**change)
+
+
+def test_an_optimizer_over_parameters_of_another_model_is_refused():
+    model, other = torch.nn.Linear(2, 1), torch.nn.Linear(3, 1)
+    both = [*model.parameters(), *other.parameters()]
+    for parameters, words in ((other.parameters(), "2 of 2"), (both, "2 of 4")):
+        with pytest.raises(InputError, match=rf"trains {words} parameters .*\(1, 3\)"):
+            small(model=model, optimizer=torch.optim.SGD(parameters, lr=0.1))
+    with pytest.raises(InputError, match=r"must be a torch\.optim\.Optimizer, not a type"):
+        small(optimizer=torch.optim.SGD)
+
+
+def test_what_is_trainable_and_not_optimised_is_known():
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD([model.weight], lr=0.1)
+    assert small(model=model, optimizer=optimizer).not_stepped == ("bias",)
+    assert small().not_stepped == ()
 
 
 def test_a_short_batch_is_refused():

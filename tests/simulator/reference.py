@@ -28,16 +28,29 @@ _NORMAL = NormalDist()
 
 def reference_iteration_s(simulator, job, config) -> float:
     """Returns the mean iteration time of one configuration, seconds (integral noise only)."""
-    workers = worker_groups(simulator, config)
-    sizes, fractions = transfers(job)
+    sizes, fractions_of = transfers(job)
+    workers = worker_groups(simulator, config, fractions_of)
     if str(simulator.law) == "paper":
         forward_s = slowest([(w.before_s, w.std * w.before_s, w.count) for w in workers])
         backward_s = slowest([(w.backward_s, w.std * w.backward_s, w.count) for w in workers])
         compute_s = forward_s + backward_s
-        ready_s = [forward_s + u * backward_s for u in fractions]
+        ready_s = [
+            forward_s
+            + (
+                workers[0].ready[k] * backward_s
+                if all(w.ready[k] == workers[0].ready[k] for w in workers)
+                else slowest(
+                    [
+                        (w.ready[k] * w.backward_s, w.std * w.ready[k] * w.backward_s, w.count)
+                        for w in workers
+                    ]
+                )
+            )
+            for k in range(len(sizes))
+        ]
     else:
-        compute_s = ready_time(workers, 1.0)
-        ready_s = ready_times(workers, fractions)
+        compute_s = ready_time(workers, [1.0] * len(workers))
+        ready_s = ready_times(workers, len(sizes))
 
     end_s = 0.0
     n = config.world_size
@@ -66,15 +79,16 @@ def reference_iteration_s(simulator, job, config) -> float:
 class Workers:
     """Equal workers."""
 
-    def __init__(self, count, std, before_s, backward_s, optimizer_s):
+    def __init__(self, count, std, before_s, backward_s, optimizer_s, ready):
         self.count = count
         self.std = std
         self.before_s = before_s
         self.backward_s = backward_s
         self.optimizer_s = optimizer_s
+        self.ready = ready
 
 
-def worker_groups(simulator, config) -> list[Workers]:
+def worker_groups(simulator, config, fractions_of) -> list[Workers]:
     groups = []
     for group in config.groups:
         model = simulator.latency[group.offer.instance_type.gpu]
@@ -95,6 +109,7 @@ def worker_groups(simulator, config) -> list[Workers]:
                     before_s,
                     curve(model.backward, passes[-1]),
                     model.optimizer_s,
+                    fractions_of(group.offer.instance_type.gpu, passes[-1]),
                 )
             )
     return groups
@@ -112,22 +127,28 @@ def curve(curve_of_batch, batch: int) -> float:
     return values[upper - 1] + share * (values[upper] - values[upper - 1])
 
 
-def ready_time(workers: list[Workers], fraction: float) -> float:
-    """When the slowest worker has done `fraction` of its last backward pass."""
+def ready_time(workers: list[Workers], fractions: list[float]) -> float:
+    """When the slowest worker has done its fraction of its last backward pass."""
     times = []
-    for w in workers:
+    for w, fraction in zip(workers, fractions, strict=True):
         mean = w.before_s + fraction * w.backward_s
         times.append((mean, w.std * mean, w.count))
     return slowest(times)
 
 
-def ready_times(workers: list[Workers], fractions: list[float]) -> list[float]:
+def ready_times(workers: list[Workers], count: int) -> list[float]:
+    """When each transfer is ready; where there are many and all workers agree on the fractions, as
+    the simulator samples them."""
+    fractions = workers[0].ready
+    alike = all(w.ready == fractions for w in workers)
+    if not alike or count <= FEW_POINTS or fractions[0] == fractions[-1]:
+        return [ready_time(workers, [w.ready[k] for w in workers]) for k in range(count)]
     first, last = fractions[0], fractions[-1]
-    if len(fractions) <= FEW_POINTS or first == last:
-        return [ready_time(workers, u) for u in fractions]
     for level in range(1, MOST_LEVELS + 1):
         width = (last - first) / 2**level
-        values = [ready_time(workers, first + m * width) for m in range(2**level + 1)]
+        values = [
+            ready_time(workers, [first + m * width] * len(workers)) for m in range(2**level + 1)
+        ]
         middles = range(1, 2**level, 2)
         gap = max((values[m - 1] + values[m + 1]) / 2 - values[m] for m in middles)
         if gap <= TOLERANCE * values[-1]:
@@ -159,27 +180,44 @@ def slowest(times: list[tuple[float, float, int]]) -> float:
     return lo + span * (1 - area)
 
 
-def transfers(job) -> tuple[list[float], list[float]]:
-    """Bytes and ready fractions of what one iteration sends."""
+def transfers(job):
+    """Bytes of what one iteration sends, and (GPU model, micro-batch) → its ready fractions.
+
+    Dense gradients of one element type in the order of readiness, all of which come.
+    """
     known = [profile for profile in job.profiles if profile.gradients is not None]
     measured = [profile for profile in known if not profile.estimated]
     if not known:
-        return [], []
+        return [], lambda gpu, batch: []
     gradients = (measured or known)[0].gradients.gradients
-    if str(job.sync.mode) == "per-layer":
-        return [float(g.bytes) for g in gradients], [g.ready for g in gradients]
-    sizes, fractions = [], []
-    cap, total, when = job.sync.first_bucket_bytes, 0, None
+    buckets, cap = [[]], job.sync.first_bucket_bytes
     for g in gradients:
-        total, when = total + g.bytes, g.ready
-        if total >= cap:
-            sizes.append(float(total))
-            fractions.append(when)
-            cap, total = job.sync.bucket_bytes, 0
-    if total:
-        sizes.append(float(total))
-        fractions.append(when)
-    return sizes, fractions
+        buckets[-1].append(g)
+        if str(job.sync.mode) == "per-layer" or sum(b.bytes for b in buckets[-1]) >= cap:
+            buckets.append([])
+            cap = job.sync.bucket_bytes
+    buckets = [bucket for bucket in buckets if bucket]
+
+    def in_turn(ready):
+        at, found = 0.0, []
+        for bucket in buckets:
+            at = max([at, *(ready[g.name] for g in bucket)])
+            found.append(at)
+        return found
+
+    def fractions_of(gpu, batch):
+        own = next((p.gradients for p in job.profiles if p.gpu == gpu and p.gradients), None)
+        source = own.gradients if own and own.gradients[0].ready_at else gradients
+        sizes = sorted(source[0].ready_at)
+        if not sizes:
+            return in_turn({g.name: g.ready for g in gradients})
+        low = max((s for s in sizes if s <= batch), default=sizes[0])
+        high = min((s for s in sizes if s >= batch), default=sizes[-1])
+        share = math.log(batch / low) / math.log(high / low) if low < high else 0.0
+        below, above = (in_turn({g.name: g.ready_at[s] for g in source}) for s in (low, high))
+        return [a + share * (b - a) for a, b in zip(below, above, strict=True)]
+
+    return [float(sum(g.bytes for g in bucket)) for bucket in buckets], fractions_of
 
 
 def one_slot_end(ready_s, alone_s) -> float:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srifty.compute.latency import LatencyModel
-from srifty.core import GradientSync, Sharing
+from srifty.core import Gradient, GradientSchedule, GradientSync, Sharing
 from srifty.errors import ModelError
 from srifty.files import builtin_profiles
 from srifty.simulator import ConfigTable, IterationLaw, Noise, Simulator
@@ -23,6 +23,7 @@ from tests.builders import (
     make_offer,
     make_profile,
     make_type,
+    with_ready_at,
 )
 from tests.simulator.reference import reference_iteration_s
 
@@ -193,6 +194,69 @@ def test_random_configurations_equal_the_scalar_reference(case, law):
     mean_s = simulator.predict(job, table).mean_s
     expected = [reference_iteration_s(simulator, job, table.config(r)) for r in range(rows)]
     assert mean_s == pytest.approx(expected, rel=1e-9)
+
+
+SIZED = (
+    with_ready_at(make_profile("A", random_gradients(4, 7)), (4, 16, 64)),
+    with_ready_at(make_profile("B", random_gradients(4, 7)), (8, 30), late=0.9),
+    make_profile("C", random_gradients(4, 7)),  # as A
+)
+
+
+@pytest.mark.parametrize("law", IterationLaw)
+@pytest.mark.parametrize("sync", [PER_TENSOR, GradientSync(bucket_bytes=3_000_000)])
+def test_every_worker_is_ready_as_its_own_micro_batch_makes_it(sync, law):
+    rows = 80
+    job = replace(make_job(*SIZED), sync=sync)
+    simulator = replace(SIMULATOR, law=law)
+    table = random_table(5, rows)
+    mean_s = simulator.predict(job, table).mean_s
+    expected = [reference_iteration_s(simulator, job, table.config(r)) for r in range(rows)]
+    assert mean_s == pytest.approx(expected, rel=1e-9)
+    # It does matter, and is all that differs.
+    plain = replace(job, profiles=tuple(make_profile(p.gpu, random_gradients(4, 7)) for p in SIZED))
+    assert mean_s != pytest.approx(simulator.predict(plain, table).mean_s, rel=1e-3)
+
+
+@pytest.mark.parametrize("law", IterationLaw)
+def test_many_transfers_are_ready_nearly_as_if_all_were_evaluated(law):
+    rows = 40
+    profiles = (
+        with_ready_at(make_profile("A", random_gradients(1, MANY_TENSORS)), (4, 16, 64)),
+        with_ready_at(make_profile("B", random_gradients(1, MANY_TENSORS)), (8, 30), late=0.9),
+    )
+    job = make_job(*profiles, sync=PER_TENSOR)
+    simulator = replace(SIMULATOR, law=law)
+    table = random_table(6, rows)
+    mean_s = simulator.predict(job, table).mean_s
+    expected = [reference_iteration_s(simulator, job, table.config(r)) for r in range(rows)]
+    assert mean_s == pytest.approx(expected, rel=3e-4)
+
+
+def test_ready_fractions_by_hand():
+    # 0.01 + 0.001 b forward, 0.02 + 0.002 b backward; nothing else takes noticeable time but the
+    # one message, which is ready at 0.2 (batch 4) to 0.8 (batch 64); 16 is half way.
+    profile = make_profile("A", [(1_000_000, 0.2)])
+    gradient = replace(profile.gradients.gradients[0], ready_at={4: 0.2, 64: 0.8})
+    profile = replace(profile, gradients=GradientSchedule((gradient,)))
+    simulator = Simulator({"A": make_latency()}, LinearAllreduce(Link(1.0, 1e15)))
+    for batch, fraction in ((1, 0.2), (4, 0.2), (16, 0.5), (64, 0.8), (256, 0.8)):
+        row = forecast(simulator, make_job(profile), make_config((A, 2, batch)))
+        ready_s = 0.01 + 0.001 * batch + fraction * (0.02 + 0.002 * batch)
+        assert row.mean_s == pytest.approx(ready_s + 1.0, rel=1e-6)
+    # Two passes of 16 each: it is the last one that counts.
+    row = forecast(simulator, make_job(profile), make_config((A, 2, 32, 2)))
+    assert row.mean_s == pytest.approx(0.026 + 0.052 + 0.026 + 0.5 * 0.052 + 1.0, rel=1e-6)
+
+
+def test_an_unknown_order_of_registration_is_said():
+    simulator = Simulator({"A": make_latency()}, LinearAllreduce())
+    sync = GradientSync(find_unused_parameters=True)
+    unknown = make_job(sync=sync)
+    assert any("order" in s and "assumed" in s for s in simulator.assumptions(unknown, [A]))
+    schedule = GradientSchedule((Gradient("w", 4, 1.0, index=0),))
+    known = make_job(replace(make_profile("A"), gradients=schedule), sync=sync)
+    assert not any("assumed" in s and "order" in s for s in simulator.assumptions(known, [A]))
 
 
 def test_a_row_is_predicted_alike_alone_and_among_thousands():

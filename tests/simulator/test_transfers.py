@@ -1,13 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srifty.core import GradientSync, SyncMode
+from srifty.core import Gradient, GradientSchedule, GradientSync, SyncMode
 from srifty.files import builtin_profiles
-from srifty.simulator.transfers import transfers_of
+from srifty.simulator.transfers import job_transfers, transfers_of
 from srifty.units import MIB
-from tests.builders import PER_TENSOR, make_schedule
+from tests.builders import PER_TENSOR, make_job, make_profile, make_schedule
 
 CAPS = GradientSync(bucket_bytes=100, first_bucket_bytes=30)
 
@@ -57,6 +59,89 @@ def test_resnet50_in_default_buckets():
     assert (transfers.sizes_bytes[1:-1] >= 25 * 2**20).all()
     assert transfers.sizes_bytes[-1] < 25 * 2**20
     assert transfers.sizes_bytes.sum() == 102228128
+
+
+def registered(names, ready, unused=(), **about):
+    """Gradients of 10 bytes in order of readiness; `names` is the order of registration."""
+    places = {name: at for at, name in enumerate(names)}
+    return GradientSchedule(
+        tuple(Gradient(n, 10, at, index=places[n]) for n, at in ready.items()),
+        unused=tuple(Gradient(n, 10, 0.0, index=places[n]) for n in unused),
+        **about,
+    )
+
+
+ODD = registered("abcde", {"d": 0.1, "b": 0.4, "a": 1.0}, unused="ce", find_unused_parameters=True)
+
+
+@pytest.mark.parametrize(
+    ("find", "sizes", "ready"),
+    [
+        # Cut as a | bc | de, and sent in reverse.
+        (None, [20, 20, 10], [0.1, 0.4, 1.0]),
+        (True, [20, 20, 10], [0.1, 0.4, 1.0]),
+        # d | ba | ce
+        (False, [10, 20, 20], [0.1, 1.0, 1.0]),
+    ],
+)
+def test_find_unused_parameters_keeps_the_order_of_registration(find, sizes, ready):
+    sync = GradientSync(bucket_bytes=15, first_bucket_bytes=5, find_unused_parameters=find)
+    transfers = transfers_of(ODD, sync)
+    assert transfers.sizes_bytes.tolist() == sizes
+    assert transfers.ready.tolist() == ready
+
+
+def test_an_unknown_order_of_registration_is_the_reverse_of_the_ready_order():
+    schedule = make_schedule([(10, 0.1), (20, 0.2), (30, 0.3)])
+    sync = GradientSync(bucket_bytes=40, first_bucket_bytes=5, find_unused_parameters=True)
+    # 30 | 20 + 10, sent in reverse.
+    assert transfers_of(schedule, sync).sizes_bytes.tolist() == [30, 30]
+
+
+def test_without_buckets_zeros_are_sent_when_the_backward_pass_has_ended():
+    transfers = transfers_of(ODD, PER_TENSOR)
+    assert transfers.names == ("d", "b", "a", "c", "e")
+    assert transfers.ready.tolist() == [0.1, 0.4, 1.0, 1.0, 1.0]
+    assert transfers.sizes_bytes.sum() == ODD.total_bytes
+
+
+def sized(gpu, *ready_at, estimated=False, names="ab"):
+    gradients = tuple(
+        Gradient(name, 10, 0.5, ready_at=at) for name, at in zip(names, ready_at, strict=True)
+    )
+    return replace(make_profile(gpu), gradients=GradientSchedule(gradients, estimated))
+
+
+def test_ready_fractions_follow_the_logarithm_of_the_batch():
+    job = make_job(sized("A", {4: 0.1, 64: 0.5}, {4: 0.2, 64: 1.0}), sync=PER_TENSOR)
+    transfers = job_transfers(job)
+    assert transfers.ready.tolist() == [0.5, 0.5]
+    found = transfers.ready_at("A", np.array([1, 4, 16, 64, 1000]))
+    np.testing.assert_allclose(
+        found, [[0.1, 0.2], [0.1, 0.2], [0.3, 0.6], [0.5, 1.0], [0.5, 1.0]], rtol=1e-12
+    )
+
+
+def test_a_bucket_waits_for_what_is_latest_at_its_batch():
+    # The second gradient is the earlier one at 64.
+    job = make_job(sized("A", {4: 0.1, 64: 0.9}, {4: 0.2, 64: 0.3}))
+    found = job_transfers(job).ready_at("A", np.array([4, 64]))
+    np.testing.assert_allclose(found, [[0.2], [0.9]], rtol=1e-12)
+
+
+def test_a_gpu_model_has_its_own_ready_times_if_its_profile_knows_them():
+    job = make_job(
+        make_profile("A", [(10, 0.4), (10, 0.6)]),
+        sized("B", {8: 0.3}, {8: 0.7}, names=("tensor 0", "tensor 1")),
+        sized("C", {8: 0.1}, {8: 0.2}, names=("tensor 0", "other")),
+        sized("D", {8: 0.1}, {8: 0.2}, names=("tensor 0", "tensor 1"), estimated=True),
+        sync=PER_TENSOR,
+    )
+    transfers = job_transfers(job)
+    assert transfers.ready_at("A", np.array([8])).tolist() == [[0.4, 0.6]]
+    assert transfers.ready_at("B", np.array([99])).tolist() == [[0.3, 0.7]]
+    for other in "CD":  # of another model; guessed beside what was measured
+        assert transfers.ready_at(other, np.array([8])).tolist() == [[0.4, 0.6]]
 
 
 @settings(deadline=None, max_examples=60)

@@ -108,7 +108,8 @@ def rows_of(
             latency = latency_s(prior, instance_type, world[here], vms[here])
             alone_s = prior.time_s(instance_type, world[here], vms[here], sent.sizes_bytes)
             span = slice(0, len(sent))
-            ready_s[here, span] = forward_s[:, None] + sent.ready * backward_s[:, None]
+            fractions = sent.ready_at(gpu, batch[here].astype(np.int64))
+            ready_s[here, span] = forward_s[:, None] + fractions * backward_s[:, None]
             late_s[here, span] = latency * np.arange(len(sent), 0, -1)
             transfer_s[here, span] = _and_later(np.maximum(alone_s - latency, 0.0))
     return Rows(

@@ -1,7 +1,7 @@
 """The entry point: finds the command, runs it, turns errors into messages and exit codes.
 
 Exit codes: 0 done, 1 a fault of ours, 2 bad input, 3 no feasible plan, 4 a run ended without
-finishing its job, 5 the cloud refused, 130 Ctrl-C.
+finishing its job, 5 the cloud refused, 130 Ctrl-C (143 where a profile is ended by SIGTERM).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from srifty import __version__
+from srifty.cli.start import EXIT_INTERRUPTED, ending_at_once
 from srifty.errors import CloudRefused, InputError, SriftyError
 
 # Name → what it does. The module of the same name holds the command and is imported when it runs.
@@ -35,7 +36,6 @@ EXIT_FAULT = 1
 EXIT_BAD_INPUT = 2
 EXIT_UNFINISHED = 4
 EXIT_CLOUD_REFUSED = 5
-EXIT_INTERRUPTED = 130
 
 
 class _LazyGroup(TyperGroup):
@@ -49,7 +49,8 @@ class _LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
-            module = importlib.import_module(f"srifty.cli.{name}")
+            with ending_at_once():
+                module = importlib.import_module(f"srifty.cli.{name}")
             command = get_command(module.app)
             command.name = name
         return name, command, rest
@@ -99,15 +100,13 @@ def main() -> None:
             typer.echo("stopped", err=True)
         raise
     except InputError as error:
-        for line in str(error).splitlines():
-            typer.echo(f"error: {line}", err=True)
+        _tell(error)
         sys.exit(EXIT_BAD_INPUT)
     except CloudRefused as error:
-        for line in str(error).splitlines():
-            typer.echo(f"error: {line}", err=True)
+        _tell(error)
         sys.exit(EXIT_CLOUD_REFUSED)
     except SriftyError as error:
-        typer.echo(f"error: {error}", err=True)
+        _tell(error)
         sys.exit(EXIT_BAD_INPUT)
     except Exception as error:
         if os.environ.get("SRIFTY_DEBUG"):
@@ -118,6 +117,13 @@ def main() -> None:
             err=True,
         )
         sys.exit(EXIT_FAULT)
+
+
+def _tell(error: SriftyError) -> None:
+    for line in str(error).splitlines():
+        typer.echo(f"error: {line}", err=True)
+    for note in getattr(error, "__notes__", ()):
+        typer.echo(f"note: {note}.", err=True)
 
 
 def _by_typer(ended: SystemExit) -> bool:

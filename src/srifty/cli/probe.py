@@ -22,7 +22,8 @@ from srifty.cli._probe_keep import keep, require_place
 from srifty.cli._probe_show import probe_document, show_findings
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results
-from srifty.cli.main import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_UNFINISHED
+from srifty.cli.main import EXIT_BAD_INPUT, EXIT_UNFINISHED
+from srifty.cli.start import EXIT_INTERRUPTED
 from srifty.errors import InputError, ProbeFailed
 from srifty.probing.findings import Findings, Place
 from srifty.probing.grid import (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,14 +18,14 @@ from srifty.cli._profile_plot import plot_profile
 from srifty.cli._profile_show import show_profile
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results
-from srifty.cli.main import EXIT_INTERRUPTED
+from srifty.cli.start import EXIT_INTERRUPTED, ending_at_once
 from srifty.compute.fit import fit_latency
 from srifty.errors import InputError
 from srifty.files.profile_writer import profile_document, write_profile
 from srifty.profiling.gpu_names import gpu_model_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from srifty.core.profile import WorkloadProfile
     from srifty.profiling.device import Device
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from srifty.profiling.workload import Workload
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
+
+
+EXIT_TERMINATED = 143
 
 
 class _Precision(StrEnum):
@@ -116,11 +121,11 @@ def profile(
 
     The model is trained with real steps, and is as before afterwards.
     """
-    # Only this command needs torch.
-    from srifty.profiling.device import find_device
-    from srifty.profiling.options import Options
-    from srifty.profiling.profile import profile as measure
-    from srifty.profiling.workload import load_factory
+    with ending_at_once():  # only this command needs torch
+        from srifty.profiling.device import find_device
+        from srifty.profiling.options import Options
+        from srifty.profiling.profile import profile as measure
+        from srifty.profiling.workload import load_factory
 
     for path in (output, plot):
         _require_folder(path)
@@ -161,8 +166,12 @@ def profile(
     began_anew = journal is None or not resume or not journal.exists()
     if not began_anew:
         typer.echo(f"Going on from {journal}; --no-resume begins anew.", err=True)
+    sigterms: list[int] = []
     try:
-        with SearchProgress("Profiling", redraws=False) as progress:
+        with (
+            _stopped_by_sigterm(sigterms),
+            SearchProgress("Profiling", redraws=False) as progress,
+        ):
             found = measure(
                 make(),
                 place,
@@ -174,12 +183,34 @@ def profile(
                 progress=lambda fraction: progress(round(100 * fraction), 100),
             )
     except KeyboardInterrupt:
-        kept = "" if journal is None else "; what was measured is kept, run again to go on"
-        typer.echo(f"error: stopped by Ctrl-C{kept}.", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        by, code = ("SIGTERM", EXIT_TERMINATED) if sigterms else ("Ctrl-C", EXIT_INTERRUPTED)
+        kept = "; what was measured is kept, run again to go on"
+        if journal is None or not journal.exists():
+            kept = ""
+        typer.echo(f"error: stopped by {by}{kept}.", err=True)
+        raise typer.Exit(code) from None
     _finish(found, output, plot, as_json=as_json and not names)
     if names:
         _estimate(make(), names, found, precision.value, output, as_json=as_json)
+
+
+@contextmanager
+def _stopped_by_sigterm(came: list[int]) -> Generator[None]:
+    """Lets SIGTERM stop what runs as Ctrl-C does, so that nothing is left running.
+
+    Args:
+        came: gets the signals that came.
+    """
+
+    def stop(number: int, _: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _estimate(
@@ -268,7 +299,7 @@ def _sizes(text: str | None) -> tuple[int, ...]:
         raise InputError(
             f"must be batch sizes between commas, such as 8,16,32, not {text!r}", "--batch-sizes"
         )
-    return tuple(sorted({int(part) for part in parts}))
+    return tuple(int(part) for part in parts)
 
 
 def _require_folder(path: Path | None) -> None:

@@ -94,11 +94,16 @@ def _counted_batch(work: StepWork | None, target: GpuModel) -> int | None:
     else:
         batch = fitting_batch(work.memory, target.memory_bytes)
     require(
+        work.most_batch is None or work.most_batch >= work.min_batch,
+        f"{work.workload} cannot be trained on fewer than {work.min_batch} samples, and its data "
+        f"set or global batch has {work.most_batch}",
+    )
+    require(
         batch >= work.min_batch,
         f"{work.workload} does not fit in the memory of {target.name}"
         + ("" if work.min_batch == 1 else f" with {work.min_batch} samples"),
     )
-    return batch
+    return batch if work.most_batch is None else min(batch, work.most_batch)
 
 
 def _why_not_scaled(measured: Sequence[WorkloadProfile], known: Sequence[WorkloadProfile]) -> str:

@@ -116,6 +116,8 @@ class GradientSync:
         first_bucket_bytes: cap of the first bucket.
         slots: transfers that run at a time (1: NCCL; 2: gloo's default); None: unlimited.
         sharing: `slots`, or the rule of the paper (unlimited admission).
+        find_unused_parameters: whether DistributedDataParallel is called with it, which keeps the
+            order of registration; None: where the profile says that it is needed.
     """
 
     mode: SyncMode = SyncMode.DDP
@@ -123,6 +125,7 @@ class GradientSync:
     first_bucket_bytes: int = 1 * MIB
     slots: int | None = 1
     sharing: Sharing = Sharing.SLOTS
+    find_unused_parameters: bool | None = None
 
     def __post_init__(self) -> None:
         require_count("gradient_sync: bucket", self.bucket_bytes, most=MOST_BYTES)

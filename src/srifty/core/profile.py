@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
@@ -92,15 +93,32 @@ class Gradient:
         name: the parameter's name.
         bytes: size of the gradient.
         ready: when it is ready, as a fraction of the backward pass.
+        ready_at: the same by batch size, where it was measured at several.
+        dtype: its element type, such as `float32`; None: unknown, and the same as that of the
+            others without one.
+        index: its place among the trainable parameters in order of registration, from 0; None:
+            unknown.
+        sparse: whether it is sent as indices and values, by itself.
     """
 
     name: str
     bytes: int
     ready: float
+    ready_at: dict[int, float] = field(default_factory=dict[int, float])
+    dtype: str | None = None
+    index: int | None = None
+    sparse: bool = False
 
     def __post_init__(self) -> None:
-        require_count(f"gradient {self.name!r}: bytes", self.bytes, most=MOST_BYTES)
-        require_fraction(f"gradient {self.name!r}: ready", self.ready)
+        where = f"gradient {self.name!r}"
+        require_count(f"{where}: bytes", self.bytes, most=MOST_BYTES)
+        require_fraction(f"{where}: ready", self.ready)
+        for batch, fraction in self.ready_at.items():
+            require_count(f"{where}: ready_at", batch)
+            require_fraction(f"{where}: ready_at.{batch}", fraction)
+        require(self.dtype != "", f"{where}: dtype must name an element type, such as float32")
+        if self.index is not None:
+            require_count(f"{where}: index", self.index, least=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +128,15 @@ class GradientSchedule:
     Attributes:
         gradients: in order of readiness.
         estimated: whether order and ready times were estimated rather than measured.
+        unused: trainable parameters whose gradient stays away; zeros are sent in its place. Their
+            `ready` is 0.
+        find_unused_parameters: whether DistributedDataParallel has to be called with it.
     """
 
     gradients: tuple[Gradient, ...]
     estimated: bool = False
+    unused: tuple[Gradient, ...] = ()
+    find_unused_parameters: bool = False
 
     def __post_init__(self) -> None:
         for before, after in pairwise(self.gradients):
@@ -122,11 +145,50 @@ class GradientSchedule:
                 f"gradients must stand in order of readiness, but {after.name!r} ({after.ready}) "
                 f"follows {before.name!r} ({before.ready})",
             )
+            require(
+                before.ready_at.keys() == after.ready_at.keys(),
+                f"ready_at must have the same batch sizes in all gradients, but {after.name!r} has "
+                f"{_listed(after.ready_at)} and {before.name!r} {_listed(before.ready_at)}",
+            )
+        indices = [gradient.index for gradient in self.parameters]
+        known = [index for index in indices if index is not None]
+        require(
+            not known or (len(known) == len(indices) and len(set(known)) == len(known)),
+            "index must stand in all gradients and unused parameters, another in each, or in none",
+        )
+        require(
+            not any(gradient.ready or gradient.ready_at for gradient in self.unused),
+            "unused parameters have no ready time",
+        )
+
+    @property
+    def parameters(self) -> tuple[Gradient, ...]:
+        """All that is exchanged: the gradients, then those whose gradient stays away."""
+        return self.gradients + self.unused
 
     @property
     def total_bytes(self) -> int:
         """Bytes that one iteration exchanges."""
-        return sum(gradient.bytes for gradient in self.gradients)
+        return sum(gradient.bytes for gradient in self.parameters)
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The batch sizes at which ready times were measured, ascending; none: unknown."""
+        return tuple(sorted(self.gradients[0].ready_at)) if self.gradients else ()
+
+    @property
+    def registered(self) -> tuple[Gradient, ...] | None:
+        """All parameters in order of registration, or None where that is unknown."""
+        places: dict[int, Gradient] = {}
+        for gradient in self.parameters:
+            if gradient.index is None:
+                return None
+            places[gradient.index] = gradient
+        return tuple(places[index] for index in sorted(places))
+
+
+def _listed(batches: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(batches))) or "none"
 
 
 @dataclass(frozen=True, slots=True)

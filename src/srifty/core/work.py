@@ -44,6 +44,7 @@ class StepWork:
         gradients: the gradient exchange; None where unknown.
         item: what one sample is.
         min_batch: smallest usable micro-batch.
+        most_batch: no larger micro-batch is of use: the data set or global batch; None: unlimited.
         notes: what a user should know.
     """
 
@@ -56,6 +57,7 @@ class StepWork:
     gradients: GradientSchedule | None = None
     item: Item = field(default_factory=Item)
     min_batch: int = 1
+    most_batch: int | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -63,6 +65,8 @@ class StepWork:
         require(bool(self.layers), "work needs at least one layer")
         require_not_negative("backward_ratio", self.backward_ratio)
         require_count("min_batch", self.min_batch)
+        if self.most_batch is not None:
+            require_count("most_batch", self.most_batch)
 
     @property
     def flops(self) -> float:

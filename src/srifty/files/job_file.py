@@ -129,6 +129,14 @@ def _every(value: Any) -> int | None:
     return None if value == "auto" else read_count(value)
 
 
+def _find_unused(value: Any) -> bool | None:
+    if value == "auto":
+        return None
+    if isinstance(value, bool):
+        return value
+    raise ValueError(f"must be true, false or auto, not {shown(value)}")
+
+
 class _EvaluationFile(FileModel):
     every: Count
     takes: Duration
@@ -153,6 +161,7 @@ class _SyncFile(FileModel):
     first_bucket_mib: float = Field(default=1, gt=0, le=MOST_BYTES / MIB)
     slots: Annotated[int | None, PlainValidator(_slots)] = 1
     sharing: Annotated[Sharing, BeforeValidator(lambda v: choice(Sharing, v))] = Sharing.SLOTS
+    find_unused_parameters: Annotated[bool | None, PlainValidator(_find_unused)] = None
 
 
 class _JobFile(FileModel):
@@ -250,6 +259,7 @@ def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
                 first_bucket_bytes=max(round(sync.first_bucket_mib * MIB), 1),
                 slots=sync.slots,
                 sharing=sync.sharing,
+                find_unused_parameters=sync.find_unused_parameters,
             ),
             extra_usd_per_hour=file.extra_usd_per_hour,
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from srifty.core._checks import MOST_BYTES
 from srifty.core.profile import (
@@ -31,6 +32,7 @@ from srifty.files._reading import (
 from srifty.inputs import read_text
 
 _KIND = "workload profile (PROFILE.json)"
+_BATCH = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
 # What becomes more than a field of the same name and value.
 _PARTS = frozenset(
@@ -39,6 +41,8 @@ _PARTS = frozenset(
         "gradients_estimated",
         "latencies",
         "gradients",
+        "unused_parameters",
+        "find_unused_parameters",
         "layers",
         "item",
         "peak_memory_bytes",
@@ -61,12 +65,33 @@ class _LatencyFile(FileModel):
     steps: int | None = None
 
 
-class _GradientFile(FileModel):
-    makes = Gradient
+def _by_batch(value: Any) -> Any:
+    """Returns a mapping with batch sizes for keys, which JSON can only write as text."""
+    if not isinstance(value, dict):
+        return value
+    by_batch: dict[int, Any] = {}
+    for key, held in cast("dict[Any, Any]", value).items():
+        if not (isinstance(key, str) and _BATCH.fullmatch(key)):
+            raise ValueError(f"must map batch sizes to fractions, but has the key {shown(key)}")
+        by_batch[int(key)] = held
+    return by_batch
 
+
+class _ParameterFile(FileModel):
     name: str
     bytes: int
+    dtype: str | None = None
+    index: int | None = None
+    sparse: bool = False
+
+
+class _GradientFile(_ParameterFile):
+    makes = Gradient
+
     ready: float
+    ready_at: Annotated[dict[int, float], BeforeValidator(_by_batch)] = Field(
+        default_factory=dict[int, float]
+    )
 
 
 class _LayerFile(FileModel):
@@ -105,6 +130,8 @@ class _ProfileFile(FileModel):
     min_batch: Count = 1
     gradients: list[_GradientFile] | None = None
     gradients_estimated: bool = False
+    unused_parameters: tuple[_ParameterFile, ...] = Field(default=(), strict=False)
+    find_unused_parameters: bool = False
     layers: tuple[_LayerFile, ...] = Field(default=(), strict=False)
     notes: tuple[str, ...] = Field(default=(), strict=False)
     estimated: bool = False
@@ -198,8 +225,16 @@ def _build(file: _ProfileFile, source: str) -> WorkloadProfile:
     schedule: GradientSchedule | None = None
     try:
         if file.gradients:
-            gradients = tuple(Gradient(**dict(part)) for part in file.gradients)
-            schedule = GradientSchedule(gradients, file.gradients_estimated)
+            schedule = GradientSchedule(
+                tuple(Gradient(**dict(part)) for part in file.gradients),
+                file.gradients_estimated,
+                tuple(Gradient(**dict(part), ready=0.0) for part in file.unused_parameters),
+                file.find_unused_parameters,
+            )
+        elif file.unused_parameters or file.find_unused_parameters:
+            problems.append(
+                Problem("unused_parameters", "need the gradients that they stand beside")
+            )
     except InputError as error:
         problems += [Problem("gradients", problem.message) for problem in error.problems]
     plain = {name: value for name, value in file if name not in _PARTS}

@@ -1,8 +1,9 @@
 """The buckets that the installed DistributedDataParallel makes of a model's gradients (torch).
 
-Which tensors share a bucket is asked of torch's own function; the rules around it (which order,
-which caps, when the buckets are built again) are DistributedDataParallel's and its reducer's, and
-are checked against the buckets that real processes hand to a communication hook:
+Which tensors share a bucket is said by `srifty.core.buckets`, for plans as well; the rules around
+it (which order, which caps, when the buckets are built again) are DistributedDataParallel's and its
+reducer's. All are checked against torch's own function, and against the buckets that real processes
+hand to a communication hook:
 
 * At first the parameters stand in order of registration. Without `find_unused_parameters`, or with
   `static_graph`, nothing is cut: one bucket per element type and device. With it, buckets are cut
@@ -17,13 +18,14 @@ are checked against the buckets that real processes hand to a communication hook
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srifty.core.profile import GradientSchedule
+from srifty.core.buckets import buckets_as_ready, buckets_as_registered, ready_in_turn
+from srifty.core.profile import Gradient, GradientSchedule
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, Tensor, torch
+from srifty.profiling._torch import Module, torch
 from srifty.units import MIB
 
 _DEFAULT_CAP_MIB = 25
@@ -58,8 +60,8 @@ class Bucket:
 
     Attributes:
         names: the parameters, in the order in which they lie in the bucket.
-        bytes: size of the bucket, with zeros in the place of gradients that stay away; a sparse
-            gradient counts as if it were dense.
+        bytes: size of the bucket, with zeros in the place of gradients that stay away; of a sparse
+            gradient what the schedule says, or as if it were dense where it stays away.
         ready: when it can be sent, as a fraction of the backward pass: its latest gradient is in,
             and all buckets before it have been sent off.
     """
@@ -99,7 +101,7 @@ def bucket_plan(model: Module, schedule: GradientSchedule, options: DdpOptions) 
     """
     if not torch.distributed.is_available():
         raise InputError("this build of PyTorch lacks torch.distributed; install another")
-    members = list(_members(model))
+    members = list(_members(model, {gradient.name: gradient for gradient in schedule.gradients}))
     ready = {gradient.name: gradient.ready for gradient in schedule.gradients}
     strangers = ready.keys() - {member.name for member in members}
     if strangers:
@@ -112,45 +114,30 @@ def bucket_plan(model: Module, schedule: GradientSchedule, options: DdpOptions) 
             "freeze these parameters"
         )
     first_limits, later_limits = _limits(options)
-    first = [
-        [members[index] for index in indices]
-        for indices in reversed(_cut(members, first_limits, ordered=False))
-    ]
+    first = _timed(buckets_as_registered(members, first_limits), ready)
     if not options.rebuilds:
-        plan = _timed(first, ready)
-        return BucketPlan(plan, plan, 0)
+        return BucketPlan(first, first, 0)
     by_name = {member.name: member for member in members}
     arriving = [by_name[gradient.name] for gradient in schedule.gradients] + silent
-    later = [
-        [arriving[index] for index in indices]
-        for indices in _cut(arriving, later_limits, ordered=True)
-    ]
-    return BucketPlan(_timed(first, ready), _timed(later, ready), 2 if options.static_graph else 1)
+    later = _timed(buckets_as_ready(arriving, later_limits), ready)
+    return BucketPlan(first, later, 2 if options.static_graph else 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A trainable parameter: its first name, and whether its gradient will be sparse."""
-
-    name: str
-    tensor: Tensor
-    sparse: bool
-
-    @property
-    def bytes(self) -> int:
-        return int(self.tensor.numel() * self.tensor.element_size())
-
-
-def _members(model: Module) -> Iterator[_Member]:
+def _members(model: Module, known: Mapping[str, Gradient]) -> Iterator[Gradient]:
     """Yields the trainable parameters in order of registration, each once."""
     seen: set[int] = set()
     for prefix, module in model.named_modules():
         embeds = isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag))
         for name, tensor in module.named_parameters(recurse=False):
-            if tensor.requires_grad and id(tensor) not in seen:
-                seen.add(id(tensor))
-                full = f"{prefix}.{name}" if prefix else name
-                yield _Member(full, tensor, sparse=embeds and bool(module.sparse))
+            if not tensor.requires_grad or id(tensor) in seen or not tensor.numel():
+                continue
+            seen.add(id(tensor))
+            full = f"{prefix}.{name}" if prefix else name
+            sparse = embeds and bool(module.sparse)
+            size = int(tensor.numel() * tensor.element_size())
+            if sparse and full in known:
+                size = known[full].bytes
+            yield Gradient(full, size, 0.0, dtype=str(tensor.dtype), sparse=sparse)
 
 
 def _limits(options: DdpOptions) -> tuple[list[int], list[int]]:
@@ -165,33 +152,12 @@ def _limits(options: DdpOptions) -> tuple[list[int], list[int]]:
     return ([sys.maxsize] if options.rebuilds else caps), caps
 
 
-def _cut(members: Sequence[_Member], limits: list[int], *, ordered: bool) -> list[list[int]]:
-    """Returns the positions of each bucket's members.
-
-    Args:
-        members: in the order in which they are put into buckets.
-        limits: the caps in bytes; the last one repeats.
-        ordered: whether buckets stand as they close; otherwise by their first member.
-    """
-    indices = list(range(len(members))) if ordered else []
-    buckets, _ = torch.distributed._compute_bucket_assignment_by_size(
-        [member.tensor for member in members],
-        limits,
-        [member.sparse for member in members],
-        indices,
+def _timed(buckets: Sequence[Sequence[Gradient]], ready: Mapping[str, float]) -> tuple[Bucket, ...]:
+    times = ready_in_turn(buckets, lambda member: ready.get(member.name))
+    return tuple(
+        Bucket(tuple(m.name for m in members), sum(m.bytes for m in members), at)
+        for members, at in zip(buckets, times, strict=True)
     )
-    return buckets
-
-
-def _timed(buckets: Iterable[Sequence[_Member]], ready: dict[str, float]) -> tuple[Bucket, ...]:
-    """Returns the buckets with their times; one waits for those before it."""
-    timed: list[Bucket] = []
-    at = min(ready.values(), default=0.0)
-    for members in buckets:
-        at = max([at, *(ready.get(member.name, 0.0) for member in members)])
-        names = tuple(member.name for member in members)
-        timed.append(Bucket(names, sum(member.bytes for member in members), at))
-    return tuple(timed)
 
 
 def _listed(names: Iterable[Any]) -> str:

@@ -32,7 +32,8 @@ from srifty.profiling.live_bytes import LiveBytes
 from srifty.profiling.workload import Workload
 
 BATCHES = (8, 16, 32)
-"""Batch sizes that are counted: work per sample is the difference of the last two."""
+"""Batch sizes that are counted: work per sample is the difference of the last two. Smaller data
+sets are counted at smaller ones."""
 
 BYTES_PER_ELEMENT = 4.0
 """What a `Layer` counts in, whatever the precision."""
@@ -47,8 +48,9 @@ _HALVES = {"fp16": "float16", "bf16": "bfloat16"}
 
 @dataclass
 class _Tally:
-    """What one step did, by the innermost module that was running."""
+    """What one step of `batch` samples did, by the innermost module that was running."""
 
+    batch: int
     flops: dict[str, float] = field(default_factory=lambda: defaultdict[str, float](float))
     elements: dict[str, float] = field(default_factory=lambda: defaultdict[str, float](float))
     backward_flops: float = 0.0
@@ -80,17 +82,38 @@ def count(
             the batch.
     """
     tallies: list[_Tally] = []
-    for size in BATCHES:
+    most = _most_batch(workload)
+    sizes = _sizes(workload, most)
+    for size in sizes:
         if on_batch is not None:
             on_batch(size)
         # The smallest only tells whether the work is proportional; its memory is not asked for.
-        tallies.append(_run(workload, size, precision, with_memory=size != BATCHES[0]))
-    return _work(workload, precision, tallies)
+        tallies.append(_run(workload, size, precision, with_memory=size != sizes[0]))
+    return _work(workload, precision, tallies, most)
 
 
-def _work(workload: Workload, precision: str, tallies: list[_Tally]) -> StepWork:
+def _most_batch(workload: Workload) -> int | None:
+    known = (workload.dataset_size, workload.global_batch)
+    return min((size for size in known if size is not None), default=None)
+
+
+def _sizes(workload: Workload, most: int | None) -> tuple[int, ...]:
+    """Returns the batch sizes to count: half as large until the data have so many samples.
+
+    Raises:
+        InputError: there are too few samples for three sizes.
+    """
+    sizes = BATCHES
+    while most is not None and sizes[-1] > most:
+        sizes = tuple(size // 2 for size in sizes)
+    if sizes[0] < 1:
+        raise InputError(f"{most} samples are too few to count a step; 4 are needed", workload.name)
+    return sizes
+
+
+def _work(workload: Workload, precision: str, tallies: list[_Tally], most: int | None) -> StepWork:
     first, before, last = tallies
-    apart = BATCHES[2] - BATCHES[1]
+    apart = last.batch - before.batch
 
     def each(read: Callable[[_Tally], float]) -> float:
         return max(0.0, (read(last) - read(before)) / apart)
@@ -117,32 +140,33 @@ def _work(workload: Workload, precision: str, tallies: list[_Tally]) -> StepWork
         fast_layers=frozenset(last.fast),
         backward_ratio=backward / forward if forward else 2.0,
         memory=StepMemory(
-            fixed_bytes=max(0.0, last.passes_bytes - BATCHES[2] * sample_bytes),
+            fixed_bytes=max(0.0, last.passes_bytes - last.batch * sample_bytes),
             sample_bytes=sample_bytes,
             least_bytes=last.optimizer_bytes,
         ),
         gradients=_gradients(workload.model, layers),
         item=Item(workload.unit, workload.seq_len),
         min_batch=2 if _has_batch_norm(workload.model) else 1,
+        most_batch=most,
         notes=_notes(first, before, last),
     )
 
 
 def _notes(first: _Tally, before: _Tally, last: _Tally) -> tuple[str, ...]:
     totals = [sum(tally.flops.values()) for tally in (first, before, last)]
-    step = (totals[2] - totals[1]) / (BATCHES[2] - BATCHES[1])
-    expected = totals[1] - step * (BATCHES[1] - BATCHES[0])
+    step = (totals[2] - totals[1]) / (last.batch - before.batch)
+    expected = totals[1] - step * (before.batch - first.batch)
     if abs(expected - totals[0]) > _LINEAR_WITHIN * max(totals[0], 1.0):
         return (
-            f"operations do not grow in proportion to the batch; counted between {BATCHES[1]} and "
-            f"{BATCHES[2]} samples",
+            f"operations do not grow in proportion to the batch; counted between "
+            f"{before.batch} and {last.batch} samples",
         )
     return ()
 
 
 def _run(workload: Workload, size: int, precision: str, *, with_memory: bool) -> _Tally:
     """Runs a step on fake tensors, and with the optimizer's state in memory another one."""
-    tally = _Tally()
+    tally = _Tally(size)
     with torch.random.fork_rng(devices=[]):  # making a batch must not move the user's dice
         real_batch = workload.batch_of(size)
     mode = FakeTensorMode(allow_non_fake_inputs=True)

@@ -38,7 +38,8 @@ class GradientTimes:
     Attributes:
         batch: samples in one pass.
         backward_s: the backward pass with hooks, seconds; the median over the steps.
-        schedule: what got a gradient, in order of readiness.
+        schedule: what got a gradient, in order of readiness, and the trainable parameters whose
+            gradient did not come.
         unused: trainable parameters that got no gradient in any step, in order of registration.
         sometimes: those that got one in some steps only (of the warm-up too, whose gradients alone
             do not stand in the schedule).
@@ -180,9 +181,12 @@ def measure_gradients(
             if step >= warm_up:
                 fractions.append(ready)
                 backward_s.append(runner.device.seconds_between(start, end))
-    schedule = _schedule(trainable, fractions, runner.workload.name)
     ever = {index for indices in seen for index in indices}
     always = {index for index in ever if all(index in indices for indices in seen)}
+
+    # With gradients in parts only a static graph will do, and then no parameter has to be found.
+    find_unused = len(always) < len(trainable) and not repeated
+    schedule = _schedule(trainable, fractions, runner.workload.name, find_unused=find_unused)
 
     def named(indices: set[int]) -> tuple[str, ...]:
         return tuple(trainable[index].names[0] for index in sorted(indices))
@@ -285,7 +289,11 @@ def _fractions(
 
 
 def _schedule(
-    trainable: Sequence[_Own], fractions: Sequence[dict[int, float]], workload: str
+    trainable: Sequence[_Own],
+    fractions: Sequence[dict[int, float]],
+    workload: str,
+    *,
+    find_unused: bool,
 ) -> GradientSchedule:
     """Returns the medians over the steps, each over those in which the gradient came."""
     times: dict[int, list[float]] = {}
@@ -298,14 +306,25 @@ def _schedule(
         raise InputError("no parameter got a gradient; does the loss depend on them?", workload)
     order = sorted(times, key=lambda index: (median(times[index]), median(places[index])))
     return GradientSchedule(
-        tuple(
-            Gradient(
-                trainable[index].names[0],
-                _gradient_bytes(trainable[index].tensor),
-                median(times[index]),
-            )
-            for index in order
-        )
+        tuple(_gradient(trainable, index, median(times[index])) for index in order),
+        unused=tuple(
+            _gradient(trainable, index, 0.0)
+            for index in range(len(trainable))
+            if index not in times
+        ),
+        find_unused_parameters=find_unused,
+    )
+
+
+def _gradient(trainable: Sequence[_Own], index: int, ready: float) -> Gradient:
+    own = trainable[index]
+    return Gradient(
+        own.names[0],
+        _gradient_bytes(own.tensor),
+        ready,
+        dtype=str(own.tensor.dtype).removeprefix("torch."),
+        index=index,
+        sparse=_is_sparse(own.tensor),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import signal
 import subprocess
@@ -53,20 +54,26 @@ class IsolatedTrials:
         self._settings = settings
         self._start_up_s = start_up_s
 
-    def __call__(self, batch: int) -> Outcome:
-        """Returns what a trial of a batch size gave; a process that dies is an outcome too."""
+    def __call__(self, batch: int, seconds: float = math.inf) -> Outcome:
+        """Returns what a trial of a batch size gave; a process that dies is an outcome too.
+
+        Args:
+            batch: samples in each pass.
+            seconds: how long its steps may take, if that is less than the settings say.
+        """
+        settings = self._settings.within(seconds)
         request = {
             "factory": self._factory,
             "device": self._device,
             "batch": batch,
-            "settings": dataclasses.asdict(self._settings),
+            "settings": dataclasses.asdict(settings),
         }
         began_s = time.perf_counter()
-        outcome = self._ask(batch, json.dumps(request))
+        limit_s = self._start_up_s + settings.seconds
+        outcome = self._ask(batch, json.dumps(request), limit_s)
         return dataclasses.replace(outcome, seconds=time.perf_counter() - began_s)
 
-    def _ask(self, batch: int, request: str) -> Outcome:
-        limit_s = self._start_up_s + self._settings.seconds
+    def _ask(self, batch: int, request: str, limit_s: float) -> Outcome:
         reading, writing = os.pipe()
         with os.fdopen(reading, "rb") as answer, tempfile.TemporaryFile("w+b") as printed:
             try:

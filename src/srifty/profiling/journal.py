@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -48,6 +49,11 @@ class Journal:
         """Whether something was found that need not be measured again."""
         return len(self.entries) > 0
 
+    @property
+    def kept_at(self) -> Path | None:
+        """The file with what was measured; None where there is none, or nothing in it."""
+        return self._path if self.resumed else None
+
     def add(self, kind: str, value: Any) -> None:
         """Keeps one finding."""
         self.entries.append({kind: value})
@@ -78,7 +84,7 @@ class Journal:
         self.add("chunk", asdict(chunk))
 
     def close(self) -> None:
-        """Removes the file: the profile is complete."""
+        """Removes the file: the profile is complete, or nothing stands in it."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
@@ -107,7 +113,8 @@ class Journal:
             )
         _check(entries[1:], path)
         if half:
-            self._write(entries, mode="w")
+            # Cut off in place: writing all of it anew could be killed half-way, too.
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         return entries[1:]
 
     def _differences(self, kept: Any) -> str:
@@ -163,6 +170,7 @@ def _chosen(document: Mapping[str, Any]) -> tuple[tuple[int, ...], str]:
 
 
 _KINDS: dict[str, Callable[[Any], object]] = {
+    "input": float,
     "trial": outcome_of,
     "scouted": _scouted,
     "chosen": _chosen,

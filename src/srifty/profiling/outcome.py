@@ -45,6 +45,7 @@ class Outcome:
         peak_spread: half-range of the steps' own peaks after warm-up, (max - min) / (max + min).
         host_peak_bytes: most memory of the host that the trial's process had; None: not measured.
         held_bytes: memory of the device in use before the trial.
+        finite: whether the last loss was a number, neither nan nor infinite.
     """
 
     batch: int
@@ -56,6 +57,7 @@ class Outcome:
     peak_spread: float = 0.0
     host_peak_bytes: int | None = None
     held_bytes: int | None = None
+    finite: bool = True
 
     @property
     def fits(self) -> bool:

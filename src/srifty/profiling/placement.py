@@ -28,8 +28,11 @@ DEFAULT_PROBES = 4
 MOST_CANDIDATES = 14
 # With more choices than this the set is built up one size after the other.
 _MOST_SETS = 400
-# Sets whose mean distances differ by less are told apart by chance: the most even one is taken.
-_TIE = 0.0005
+# Sets whose distances differ by less are told apart by chance: the most even one is taken.
+_TIE = 0.001
+# So few passes are fitted at a time to tell how much a set owes to chance. Two scatter as much as
+# it takes: with all but one, sets that hang on the noise of a single size still look good.
+_FITTED_PASSES = 2
 # So many of the nearest sets are compared once more.
 _SHORT_LIST = 20
 
@@ -55,7 +58,8 @@ class Placement:
 
     Attributes:
         batches: ascending.
-        scouted_error: mean relative distance of the curves through them from what was scouted.
+        scouted_error: mean relative distance of the curves through them from what was scouted; of
+            forward, backward and their sum the largest.
     """
 
     batches: tuple[int, ...]
@@ -75,7 +79,7 @@ def candidate_sizes(least: int, most: int, count: int = MOST_CANDIDATES) -> tupl
     """
     if not 1 <= least <= most or count < 2:
         raise InputError(f"no {count} batch sizes lie between {least} and {most}")
-    between = _half_octaves(least, most)
+    between = half_octaves(least, most)
     while len(between) > count - 2:  # the powers of two first: plans are made of them
         thinner = [size for size in between if size & (size - 1) == 0]
         between = thinner if len(thinner) < len(between) else between[1::2]
@@ -97,9 +101,10 @@ def place_probes(
     """Returns the `count` sizes whose curves come nearest to all scouted latencies.
 
     Smallest and largest are always among them: nothing is extrapolated. Nearest by the mean
-    relative distance at the other sizes, of forward, backward and their sum alike. The nearest sets
-    are compared once more with each pass left out of what is fitted, so that none is taken for the
-    sake of a disturbed pass; of sets that come about as near, the one without wide gaps.
+    relative distance at the other sizes, of forward, backward and their sum whichever is worst.
+    The nearest sets are compared once more by the curves through each pair of passes alone, so that
+    none is taken for the sake of noise or a disturbed pass; of sets that come about as near, the
+    one without wide gaps.
 
     Args:
         passes: what each pass over the same sizes saw, by ascending batch.
@@ -149,13 +154,18 @@ def geometric_probes(sizes: Sequence[int], count: int = DEFAULT_PROBES) -> tuple
 def _steadiest(
     batches: Sequence[int], seen: Floats, distances: Mapping[tuple[int, ...], float], fit: Fit
 ) -> tuple[int, ...]:
-    """Returns of the nearest sets the one that stays nearest whichever pass is left out."""
+    """Returns of the nearest sets the one that stays nearest whichever passes are fitted."""
     nearest = sorted(distances, key=lambda chosen: distances[chosen])[:_SHORT_LIST]
-    if len(seen) > 2:
+    if len(seen) > _FITTED_PASSES:
         whole = _undisturbed(seen)
-        fewer = [_undisturbed(np.delete(seen, each, axis=0)) for each in range(len(seen))]
+        groups = itertools.combinations(range(len(seen)), _FITTED_PASSES)
+        few = [_undisturbed(seen[list(group)]) for group in groups]
+        # As many groups as are without any one pass: that one may have been disturbed.
+        quiet = math.comb(len(seen) - 1, _FITTED_PASSES)
         distances = {
-            chosen: float(np.mean([_distance(batches, f, whole, chosen, fit) for f in fewer]))
+            chosen: float(
+                np.mean(sorted(_distance(batches, f, whole, chosen, fit) for f in few)[:quiet])
+            )
             for chosen in nearest
         }
     tied = min(distances[chosen] for chosen in nearest) + _TIE
@@ -176,7 +186,8 @@ def _undisturbed(seen: Floats) -> Floats:
     return np.asarray(np.percentile(seen, 25, axis=0))
 
 
-def _half_octaves(least: int, most: int) -> list[int]:
+def half_octaves(least: int, most: int) -> list[int]:
+    """Returns 2, 3, 4, 6, 8, ... between two batch sizes, without these."""
     sizes = {1 << power for power in range(most.bit_length())}
     sizes |= {3 << power for power in range(most.bit_length())}
     return sorted(size for size in sizes if least < size < most)
@@ -185,7 +196,7 @@ def _half_octaves(least: int, most: int) -> list[int]:
 def _distance(
     batches: Sequence[int], shown: Floats, truth: Floats, chosen: Sequence[int], fit: Fit
 ) -> float:
-    """Returns the mean relative distance over forward, backward and their sum.
+    """Returns the mean relative distance, of forward, backward and their sum the largest.
 
     Args:
         batches: the sizes.
@@ -197,8 +208,8 @@ def _distance(
     probes = list(chosen)
     others = np.setdiff1d(np.arange(len(batches)), probes)
     where = np.array(batches, dtype=np.float64)[others]
-    total = 0.0
+    distances: list[float] = []
     for weights in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)):
         fitted = fit([batches[index] for index in probes], (shown @ weights)[probes].tolist())
-        total += float(np.mean(np.abs(fitted(where) / (truth @ weights)[others] - 1)))
-    return total / 3
+        distances.append(float(np.mean(np.abs(fitted(where) / (truth @ weights)[others] - 1))))
+    return max(distances)

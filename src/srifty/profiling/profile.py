@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from srifty.core.profile import BatchLatency, GradientSchedule, Item, WorkloadProfile
-from srifty.errors import InputError
+from srifty.errors import InputError, SriftyError
 from srifty.profiling._torch import torch
 from srifty.profiling.blame import blamed_on
 from srifty.profiling.device import Device, find_device, move_to
-from srifty.profiling.gradients import measure_gradients, measure_overhead
+from srifty.profiling.gradient_sizes import time_gradients
 from srifty.profiling.input_rate import measure_input_rate
 from srifty.profiling.journal import Journal
 from srifty.profiling.options import Options
@@ -27,29 +25,21 @@ from srifty.profiling.placement import (
     geometric_probes,
     place_probes,
 )
+from srifty.profiling.rounds import time_in_turn
 from srifty.profiling.scouting import MOST_STEPS, PASSES, scout
 from srifty.profiling.sizes import SizeRange, find_sizes
 from srifty.profiling.state import snapshot
-from srifty.profiling.steps import StepRunner, compiled_anew
-from srifty.profiling.timing import (
-    BatchTiming,
-    Chunk,
-    Effort,
-    Stopwatch,
-    chunk_steps,
-    is_enough,
-    summarise,
-)
+from srifty.profiling.steps import StepRunner
+from srifty.profiling.timing import BatchTiming, Effort, Stopwatch
 from srifty.profiling.timing_notes import timing_notes
 from srifty.profiling.trial import TrialSettings
 from srifty.profiling.workload import Workload, tensors_of
+from srifty.units import format_duration
 
-# How the time is shared out: the search for the largest batch, scouting; timing gets the rest.
-_SEARCH_SHARE, _SCOUT_SHARE = 0.35, 0.2
-_LEAST_ROUNDS = 3
-_INPUT_SECONDS = 5.0
-# From this batch on, ready times as fractions of the backward pass hold for other batches too.
-_STEADY_READY = 16
+# How the time is shared out: the search for the largest batch, scouting, gradients; timing gets
+# the rest, and the loader's seconds are taken off that.
+_SEARCH_SHARE, _SCOUT_SHARE, _GRADIENT_SHARE = 0.35, 0.2, 0.15
+_INPUT_SHARE, _LEAST_INPUT_S, _MOST_INPUT_S = 0.1, 0.5, 5.0
 
 
 @dataclass
@@ -57,7 +47,8 @@ class _Findings:
     """What the parts of a profile add up to."""
 
     notes: list[str] = field(default_factory=list[str])
-    compile_s: list[float] = field(default_factory=list[float])
+    cut: list[str] = field(default_factory=list[str])
+    compile_s: tuple[float, ...] = ()
 
 
 def profile(
@@ -88,12 +79,22 @@ def profile(
         ProfileFailed: the workload could not be put back as it was.
     """
     device, options = device or find_device(), options or Options()
+    _check_sizes(workload, options)
     home = next(workload.model.parameters()).device
     kept = snapshot(workload)
     journal = Journal(journal_path, _settings(workload, device, options), resume=resume)
     try:
         found = _measure(workload, device, options, fit, journal, reference, progress)
+    except SriftyError as error:
+        if journal.kept_at is not None:
+            error.add_note(
+                f"what was measured is kept in {journal.kept_at}; mend this, and the same command "
+                "goes on from there"
+            )
+        raise
     finally:
+        if journal.kept_at is None:
+            journal.close()
         move_to(workload.model, home)
         kept.restore()
     kept.verify()
@@ -114,6 +115,10 @@ def _measure(
     findings = _Findings()
     if journal.resumed:
         findings.notes.append("Measured in several runs: an earlier one was interrupted.")
+    began_s = device.host_s()
+    # First, for it is quick, and a loader that fails is best known before minutes are spent.
+    rate = _input_rate(workload, options, journal)
+    input_s = device.host_s() - began_s
     sizes = find_sizes(
         workload,
         device,
@@ -126,6 +131,7 @@ def _measure(
         isolate=options.isolate,
     )
     progress(_SEARCH_SHARE)
+    end_s = device.host_s() + (1 - _SEARCH_SHARE) * options.seconds - input_s
     runner = StepRunner(
         workload, device, options.precision, options.accumulation, compiled=options.compiled
     )
@@ -133,9 +139,37 @@ def _measure(
     with blamed_on(workload.name, "training"):
         chosen = _choose(stopwatch, sizes, options, fit, journal, findings)
         progress(_SEARCH_SHARE + _SCOUT_SHARE)
-        timings = _time(stopwatch, chosen, options, journal, findings, progress)
-        gradients = _gradients(runner, timings, findings)
-    return _profile(workload, device, options, sizes, timings, gradients, findings)
+        left_s = end_s - device.host_s() - _GRADIENT_SHARE * options.seconds
+        effort = Effort(precision=options.error, seconds=max(left_s, 0.0))
+        rounds = time_in_turn(
+            stopwatch,
+            chosen,
+            effort,
+            journal,
+            compiled=options.compiled,
+            progress=lambda timings: progress(_progress(timings, chosen, effort)),
+        )
+        findings.compile_s = rounds.compile_s
+        findings.cut += [
+            f"batch {t.batch} ({t.steps} steps)" for t in rounds.timings if t.batch in rounds.cut
+        ]
+        if sizes.finite and not runner.loss_is_finite:
+            findings.notes.append(
+                "The loss became nan or infinite while steps were timed; they take as long as with "
+                "numbers, but a lower learning rate may train better."
+            )
+        gradients = time_gradients(
+            runner,
+            rounds.timings,
+            accumulation=options.accumulation,
+            end_s=end_s,
+            # Every further size of a compiled model would be compiled anew.
+            add_sizes=not options.compiled,
+        )
+        findings.cut += gradients.cut
+        findings.notes += gradients.notes
+    timed = rounds.timings
+    return _profile(workload, device, options, sizes, timed, gradients.schedule, rate, findings)
 
 
 def _choose(
@@ -155,12 +189,13 @@ def _choose(
                 f"{sizes.max_batch} fit. {sizes.notes[0]}",
                 "--batch-sizes",
             )
-        return tuple(sorted(set(options.batch_sizes)))
+        return tuple(sorted(options.batch_sizes))
     known = journal.last("chosen")
     if known is not None:
         findings.notes.append(known["note"])
         return tuple(known["batches"])
     candidates = candidate_sizes(sizes.min_batch, sizes.max_batch)
+    stopwatch.runner.workload.check_batches(candidates)
     seen = ()
     if not options.compiled and len(candidates) > options.probes:
         # Every size that a compiled model meets is compiled anew: too dear for a look.
@@ -183,67 +218,6 @@ def _choose(
     return chosen
 
 
-def _time(
-    stopwatch: Stopwatch,
-    sizes: Sequence[int],
-    options: Options,
-    journal: Journal,
-    findings: _Findings,
-    progress: Callable[[float], None],
-) -> tuple[BatchTiming, ...]:
-    """Returns the timings of the sizes: in turn, so that a drift of the machine touches all."""
-    device = stopwatch.runner.device
-    effort = Effort(
-        precision=options.error, seconds=(1 - _SEARCH_SHARE - _SCOUT_SHARE) * options.seconds
-    )
-    chunks: dict[int, list[Chunk]] = {size: [] for size in sizes}
-    for chunk in journal.chunks():
-        chunks.setdefault(chunk.batch, []).append(chunk)
-    began_s = device.host_s()
-    step_s: dict[int, float] = {}
-    for index, size in enumerate(sizes):
-        # Trials have compiled these sizes before; one is compiled anew to know what that takes.
-        with compiled_anew() if options.compiled and index == 0 else nullcontext():
-            first_s, step_s[size] = stopwatch.warm_up(size)
-        findings.compile_s.append(max(first_s - step_s[size], 0.0))
-    while True:
-        timings = {size: summarise(chunks[size]) for size in sizes if chunks[size]}
-        late = device.host_s() - began_s > effort.seconds
-        missing = [
-            size
-            for size in sizes
-            if size not in timings
-            or len(chunks[size]) < _LEAST_ROUNDS
-            or timings[size].steps < effort.least_steps
-            or not (late or is_enough(timings[size], effort))
-        ]
-        progress(_progress(timings, sizes, effort))
-        if not missing:
-            return tuple(timings[size] for size in sizes)
-        for size in missing:
-            least = math.ceil(effort.least_steps / _LEAST_ROUNDS)
-            chunk = stopwatch.chunk(size, max(least, chunk_steps(step_s[size])))
-            chunks[size].append(chunk)
-            journal.add_chunk(chunk)
-
-
-def _gradients(
-    runner: StepRunner, timings: Sequence[BatchTiming], findings: _Findings
-) -> GradientSchedule:
-    """Returns when gradients are ready, at the smallest timed size from which that is steady."""
-    sizes = [timing.batch for timing in timings]
-    size = min((size for size in sizes if size >= _STEADY_READY), default=max(sizes))
-    batch = runner.device.move(runner.workload.batch_of(size))
-    found = measure_gradients(runner, batch)
-    overhead = measure_overhead(runner, batch)
-    findings.notes += [
-        f"Gradients were timed at batch {size}; the hooks cost {overhead.fraction:+.1%} "
-        f"(± {overhead.std:.1%}) of a step, and are not in the latencies.",
-        *found.notes,
-    ]
-    return found.schedule
-
-
 def _progress(timings: dict[int, BatchTiming], sizes: Sequence[int], effort: Effort) -> float:
     """Returns the fraction of the work that is done, by how precise each size is known."""
     done = 0.0
@@ -262,11 +236,9 @@ def _profile(
     sizes: SizeRange,
     timings: Sequence[BatchTiming],
     gradients: GradientSchedule,
+    rate: float | None,
     findings: _Findings,
 ) -> WorkloadProfile:
-    rate = None
-    if workload.loader is not None:
-        rate = measure_input_rate(workload.loader, workload.name, seconds=_INPUT_SECONDS)
     return WorkloadProfile(
         workload=workload.name,
         gpu=options.gpu or device.name,
@@ -288,7 +260,7 @@ def _profile(
         min_batch=sizes.min_batch,
         verified_batches=sizes.verified_batches,
         peak_memory_bytes=sizes.peak_memory_bytes,
-        input_samples_per_s_per_vcpu=None if rate is None else rate.samples_per_s_per_vcpu,
+        input_samples_per_s_per_vcpu=rate,
         item=Item(workload.unit, workload.seq_len),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         source=f"srifty profile on {device.name}",
@@ -297,10 +269,42 @@ def _profile(
         notes=(
             *sizes.notes,
             *findings.notes,
+            *_cut_notes(options, findings),
             *timing_notes(timings, options.error),
+            *_optimizer_notes(workload),
             *_input_notes(workload),
         ),
     )
+
+
+def _input_rate(workload: Workload, options: Options, journal: Journal) -> float | None:
+    """Returns samples per second that one vCPU of the loader delivers; None without a loader."""
+    if workload.loader is None:
+        return None
+    known = journal.last("input")
+    if known is not None:
+        return float(known)
+    seconds = min(_MOST_INPUT_S, max(_LEAST_INPUT_S, _INPUT_SHARE * options.seconds))
+    rate = measure_input_rate(workload.loader, workload.name, seconds=seconds)
+    journal.add("input", rate.samples_per_s_per_vcpu)
+    return rate.samples_per_s_per_vcpu
+
+
+def _cut_notes(options: Options, findings: _Findings) -> tuple[str, ...]:
+    if not findings.cut:
+        return ()
+    return (
+        f"Cut short, as {format_duration(options.seconds)} were over: {', '.join(findings.cut)}; "
+        "give it more seconds.",
+    )
+
+
+def _optimizer_notes(workload: Workload) -> tuple[str, ...]:
+    left_out = workload.not_stepped
+    if not left_out:
+        return ()
+    more = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+    return (f"Trainable, but not in the optimizer: {', '.join(left_out[:5])}{more}.",)
 
 
 def _input_notes(workload: Workload) -> tuple[str, ...]:
@@ -317,6 +321,18 @@ def _software(device: Device) -> dict[str, str]:
     else:
         found["threads"] = str(torch.get_num_threads())
     return found
+
+
+def _check_sizes(workload: Workload, options: Options) -> None:
+    """Refuses sizes to time that cannot be, before anything is measured.
+
+    Raises:
+        InputError: sizes above the data set or the global batch, or that `make_batch` cannot make.
+    """
+    options.require_sizes_below(workload.dataset_size, "the size of the data set")
+    options.require_sizes_below(workload.global_batch, "the global batch")
+    with torch.random.fork_rng():
+        workload.check_batches(options.batch_sizes)
 
 
 def _batch_shapes(workload: Workload) -> list[str]:

@@ -1,53 +1,90 @@
-"""What ready times at one batch size say of another, part of the work being for weights alone."""
+"""Ready times at several batch sizes: which to measure, and all of them in one schedule. Pure.
+
+Part of the backward pass is for the weights alone, and kernels change with the size: so fractions
+of it shift with the batch, in some models by a tenth. Between two sizes they are interpolated.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from srifty.core.profile import Gradient, GradientSchedule
+from srifty.core.profile import GradientSchedule
 from srifty.errors import InputError
 
 if TYPE_CHECKING:
     from srifty.profiling.gradients import GradientTimes
 
+# So many sizes are measured beside those that are timed anyway, at most.
+MOST_ADDED = 4
+# From this batch on, neighbouring sizes lie at most so far apart, as a ratio ...
+STEADY_BATCH = 16
+_MOST_APART = 4.0
+# ... and their ready times differ by no more than this, as a fraction of the backward pass, unless
+# there is no size between them.
+_MOST_DIFFERENT = 0.02
 
-def schedule_at(measured: Sequence[GradientTimes], batch: int) -> GradientSchedule:
-    """Returns the gradients of a batch size from those of others.
 
-    Each gradient's seconds into the backward pass follow a straight line in the batch between the
-    two nearest sizes that were measured, as part of them is for the weights alone; beyond the ends
-    the nearest size's fractions hold.
+def next_batch(measured: Sequence[GradientTimes], candidates: Sequence[int]) -> int | None:
+    """Returns the batch size whose ready times to measure next; None: enough is known.
+
+    It halves, by ratio, the pair of neighbours that is too far apart: the widest first, then those
+    whose ready times differ most.
 
     Args:
         measured: one workload at one or more batch sizes.
-        batch: samples in one pass.
-
-    Raises:
-        InputError: nothing was measured, or not the same gradients each time.
+        candidates: the batch sizes to choose from.
     """
-    if not measured:
-        raise InputError("ready times need at least one batch size that was measured")
-    below = max((t for t in measured if t.batch <= batch), key=lambda t: t.batch, default=None)
-    above = min((t for t in measured if t.batch >= batch), key=lambda t: t.batch, default=None)
-    low = below or above or measured[0]
-    high = above or low
-    _require_same(low.schedule, high.schedule)
-    if low is high:
-        return low.schedule
-    share = (batch - low.batch) / (high.batch - low.batch)
-    low_s, high_s = (1 - share) * low.backward_s, share * high.backward_s
-    later = {gradient.name: gradient.ready for gradient in high.schedule.gradients}
-    found = [
-        Gradient(
-            gradient.name,
-            gradient.bytes,
-            min((low_s * gradient.ready + high_s * later[gradient.name]) / (low_s + high_s), 1.0),
-        )
-        for gradient in low.schedule.gradients
-    ]
-    # Equal times keep their order: sorting is stable.
-    return GradientSchedule(tuple(sorted(found, key=lambda gradient: gradient.ready)))
+    known = sorted(measured, key=lambda times: times.batch)
+    best: tuple[tuple[bool, float], int] | None = None
+    for low, high in pairwise(known):
+        between = [size for size in candidates if low.batch < size < high.batch]
+        if high.batch <= STEADY_BATCH or not between:
+            continue
+        apart = high.batch / max(low.batch, STEADY_BATCH)
+        different = ready_error(low.schedule, high.schedule) if _alike(low, high) else 0.0
+        if apart > _MOST_APART:
+            rank = (True, apart)
+        elif different > _MOST_DIFFERENT:
+            rank = (False, different)
+        else:
+            continue
+        steady = low.batch >= STEADY_BATCH
+        middle = math.sqrt(low.batch * high.batch) if steady else STEADY_BATCH
+        chosen = min(between, key=lambda size: abs(math.log(size / middle)))
+        if best is None or rank > best[0]:
+            best = rank, chosen
+    return None if best is None else best[1]
+
+
+def with_batches(reference: GradientTimes, measured: Sequence[GradientTimes]) -> GradientSchedule:
+    """Returns a schedule that knows the ready times at several batch sizes.
+
+    Args:
+        reference: gives order and sizes of the gradients.
+        measured: the same workload at other batch sizes; those at which other gradients came are
+            left out.
+    """
+    sizes = {times.batch: times for times in (*measured, reference) if _alike(times, reference)}
+    if len(sizes) == 1:
+        return reference.schedule
+    fractions = {
+        batch: {gradient.name: gradient.ready for gradient in sizes[batch].schedule.gradients}
+        for batch in sorted(sizes)
+    }
+    return replace(
+        reference.schedule,
+        gradients=tuple(
+            replace(
+                gradient,
+                ready_at={batch: ready[gradient.name] for batch, ready in fractions.items()},
+            )
+            for gradient in reference.schedule.gradients
+        ),
+    )
 
 
 def ready_error(predicted: GradientSchedule, observed: GradientSchedule) -> float:
@@ -56,12 +93,13 @@ def ready_error(predicted: GradientSchedule, observed: GradientSchedule) -> floa
     Raises:
         InputError: the schedules are of different gradients, or of none.
     """
-    _require_same(predicted, observed)
     known = {gradient.name: gradient.ready for gradient in predicted.gradients}
+    if not known or known.keys() != {gradient.name for gradient in observed.gradients}:
+        raise InputError("ready times can only be compared between schedules of one model")
     return sum(abs(known[g.name] - g.ready) for g in observed.gradients) / len(known)
 
 
-def _require_same(one: GradientSchedule, other: GradientSchedule) -> None:
-    names = {gradient.name for gradient in one.gradients}
-    if not names or names != {gradient.name for gradient in other.gradients}:
-        raise InputError("ready times can only be compared between schedules of one model")
+def _alike(one: GradientTimes, other: GradientTimes) -> bool:
+    """Whether the same gradients came."""
+    names = {gradient.name for gradient in one.schedule.gradients}
+    return names == {gradient.name for gradient in other.schedule.gradients}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from srifty.core.profile import MaxBatchEvidence
@@ -12,6 +11,7 @@ from srifty.profiling.isolated import IsolatedTrials
 from srifty.profiling.journal import Journal, outcome_of
 from srifty.profiling.limit import BatchLimit, find_limit
 from srifty.profiling.outcome import Outcome, Verdict
+from srifty.profiling.placement import candidate_sizes
 from srifty.profiling.trial import InProcessTrials, TrialSettings, bounds_of
 from srifty.profiling.workload import Workload
 
@@ -19,6 +19,10 @@ _SHARED_PROCESS = (
     "The trials shared one process, because the factory was not named: what a failed one leaves in "
     "the GPU's memory may make the largest batch smaller than it could be."
 )
+
+_TRIED_AGAIN = frozenset({Verdict.OTHER_ERROR, Verdict.TOO_SLOW})
+# What is left of the time for a trial that was foreseen to end in it.
+_LEAST_S = 1e-3
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class SizeRange:
         verified_batches: those that were run in full.
         peak_memory_bytes: peak memory by batch, where measured.
         notes: what the search found.
+        finite: whether all losses were numbers.
     """
 
     min_batch: int
@@ -40,6 +45,7 @@ class SizeRange:
     verified_batches: tuple[int, ...] = ()
     peak_memory_bytes: dict[int, int] = field(default_factory=dict[int, int])
     notes: tuple[str, ...] = ()
+    finite: bool = True
 
 
 def find_sizes(
@@ -74,19 +80,27 @@ def find_sizes(
     apart = isolate if isolate is not None else device.kind != "cpu" and reference is not None
     if apart and reference is None:
         raise InputError("trials in processes of their own need the factory's MODULE:FACTORY")
-    trials: Callable[[int], Outcome] = (
+    trials = (
         IsolatedTrials(reference, str(device.place), settings)
         if apart and reference is not None
         else InProcessTrials(workload, device, settings)
     )
     known = {outcome.batch: outcome for outcome in map(outcome_of, journal.all("trial"))}
-    # An error may be mended by now.
-    known = {b: o for b, o in known.items() if o.verdict is not Verdict.OTHER_ERROR}
+    # An error may be mended by now, and there may be more time.
+    known = {b: o for b, o in known.items() if o.verdict not in _TRIED_AGAIN}
+    seconds = slow_start_s if apart or settings.compiled else search_s
+    taken: list[Outcome] = []
 
     def try_batch(batch: int) -> Outcome:
-        if batch in known:
-            return known[batch]
-        outcome = trials(batch)
+        outcome = known[batch] if batch in known else tried(batch)
+        taken.append(outcome)
+        return outcome
+
+    def tried(batch: int) -> Outcome:
+        # Without the smallest batch there is nothing to tell; all others must end in time.
+        begun = any(outcome.fits for outcome in taken)
+        left_s = max(seconds - sum(outcome.seconds for outcome in taken), _LEAST_S)
+        outcome = trials(batch, left_s) if begun else trials(batch)
         journal.add("trial", asdict(outcome) | {"verdict": outcome.verdict.value})
         return outcome
 
@@ -94,14 +108,38 @@ def find_sizes(
         try_batch,
         bounds_of(workload, device, most, isolated=apart),
         least_steps=settings.total_steps,
-        seconds=slow_start_s if apart or settings.compiled else search_s,
+        seconds=seconds,
     )
     if not limit.is_usable:
         raise InputError(f"no batch can be trained; {limit.reason}", reference or workload.name)
-    notes = limit.notes
+    notes = (*limit.notes, *_wrong_batches(workload, limit), *_not_finite(limit))
     if device.kind != "cpu" and not apart:
         notes = (*notes, _SHARED_PROCESS)
     return _range(limit, notes)
+
+
+def _wrong_batches(workload: Workload, limit: BatchLimit) -> tuple[str, ...]:
+    """Returns a note on further sizes, up to one that failed, for which `make_batch` is wrong."""
+    failed = [one.batch for one in limit.outcomes if one.verdict is Verdict.OTHER_ERROR]
+    if not failed:
+        return ()
+    known = {outcome.batch for outcome in limit.outcomes}
+    others = [size for size in candidate_sizes(1, max(failed)) if size not in known]
+    try:
+        workload.check_batches(others)
+    except InputError as error:
+        return (f"That was not all: {error.problems[0]}.",)
+    return ()
+
+
+def _not_finite(limit: BatchLimit) -> tuple[str, ...]:
+    sizes = [str(one.batch) for one in limit.outcomes if one.fits and not one.finite]
+    if not sizes:
+        return ()
+    return (
+        f"The loss was nan or infinite at {', '.join(sizes)}: steps take as long as with numbers, "
+        "but look at data, loss and learning rate before you train.",
+    )
 
 
 def _range(limit: BatchLimit, notes: tuple[str, ...]) -> SizeRange:
@@ -112,4 +150,5 @@ def _range(limit: BatchLimit, notes: tuple[str, ...]) -> SizeRange:
         verified_batches=limit.verified_batches,
         peak_memory_bytes={b: p for b, p in limit.peak_memory_bytes.items() if p > 0},
         notes=notes,
+        finite=all(outcome.finite for outcome in limit.outcomes if outcome.fits),
     )

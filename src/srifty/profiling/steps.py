@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, torch
+from srifty.profiling._torch import Module, Tensor, torch
 from srifty.profiling.device import Device, Mark
 from srifty.profiling.workload import Workload
 
@@ -63,6 +63,9 @@ class StepRunner:
         accumulation: forward and backward passes before each optimizer step.
         compiled: whether the model goes through `torch.compile`.
 
+    Attributes:
+        loss: of the last pass, on the device; None before the first.
+
     Raises:
         InputError: accumulation is below 1.
     """
@@ -85,6 +88,7 @@ class StepRunner:
         workload.model.to(device.place)
         workload.model.train()
         self._model = _compiled(workload.model) if compiled else workload.model
+        self.loss: Tensor | None = None
         self._scaler = torch.amp.GradScaler(device.kind, enabled=precision == "fp16")
 
     def step(self, batch: Any) -> StepMarks:
@@ -99,12 +103,18 @@ class StepRunner:
         for _ in range(self.accumulation):
             start = clock()
             loss = self._loss(batch)
+            self.loss = loss.detach()
             middle = clock()
             self._scaler.scale(loss).backward()
             passes.append((start, middle, clock()))
         self._scaler.step(optimizer)
         self._scaler.update()
         return StepMarks(begin, tuple(passes), clock())
+
+    @property
+    def loss_is_finite(self) -> bool:
+        """Whether the last pass gave a loss that is a number; waits for the device."""
+        return self.loss is None or bool(torch.isfinite(self.loss))
 
     def times(self, marks: StepMarks) -> StepTimes:
         """Returns a step's seconds; only after the device has been synchronised."""

@@ -20,7 +20,7 @@ _IQR_PER_STD = 1.349
 _STD_OF_MEDIAN = 1.253
 # A step that took this many times the median was disturbed: collection, another program.
 _DISTURBED = 2.0
-_WARM_UP_LEAST, _WARM_UP_MOST, _WARM_UP_S = 3, 50, 20.0
+_WARM_UP_MOST, _WARM_UP_S = 50, 20.0
 # Warm once steps get faster by no more than this from one group of steps to the next.
 _STABLE = 0.05
 _CHUNK_S = 0.25
@@ -36,14 +36,16 @@ class Effort:
 
     Attributes:
         precision: standard error of the median step time, as a fraction of it.
-        least_steps: timed steps at least.
+        least_steps: timed steps at least, if there is time for them.
         most_steps: timed steps at most.
-        seconds: for all sizes together; each gets `least_steps` whatever they take.
+        cut_steps: timed steps at least, whatever they take.
+        seconds: for all sizes together; where they are over, each still gets `cut_steps`.
     """
 
     precision: float = 0.02
     least_steps: int = 10
     most_steps: int = 1000
+    cut_steps: int = 2
     seconds: float = 60.0
 
 
@@ -102,18 +104,25 @@ class Stopwatch:
         self.runner = runner
         self._batches: OrderedDict[int, list[Any]] = OrderedDict()
 
-    def warm_up(self, batch: int) -> tuple[float, float]:
-        """Runs steps until they get no faster.
+    def warm_up(self, batch: int, seconds: float = _WARM_UP_S) -> tuple[float, float]:
+        """Runs steps until they get no faster: two at least.
+
+        Args:
+            batch: samples in a pass.
+            seconds: no step begins later.
 
         Returns:
             seconds of the first step (with everything that is done once), and of the last ones.
         """
         first = self.chunk(batch, 1, settle=False)
         groups, steps, spent_s = [math.inf], 1, first.wall_s
-        while steps < _WARM_UP_MOST and (spent_s < _WARM_UP_S or steps < _WARM_UP_LEAST):
-            chunk = self.chunk(batch, _LEAST_CHUNK, settle=False)
-            groups.append(chunk.wall_s / _LEAST_CHUNK)
-            steps, spent_s = steps + _LEAST_CHUNK, spent_s + chunk.wall_s
+        while steps == 1 or (steps < _WARM_UP_MOST and spent_s < seconds):
+            # The first step may have compiled; where time is short, one tells how long others take.
+            step_s = min(first.wall_s, groups[-1])
+            together = _LEAST_CHUNK if spent_s + _LEAST_CHUNK * step_s <= seconds else 1
+            chunk = self.chunk(batch, together, settle=False)
+            groups.append(chunk.wall_s / together)
+            steps, spent_s = steps + together, spent_s + chunk.wall_s
             if groups[-1] > (1 - _STABLE) * groups[-2]:
                 break
         return first.wall_s, min(groups)

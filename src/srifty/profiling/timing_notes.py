@@ -8,6 +8,7 @@ from srifty.profiling.timing import MOST_MISSING, BatchTiming
 
 # All sizes got slower, or faster, by more than this: the machine drifts.
 _DRIFT = 0.1
+_DRIFT_STEPS = 9
 
 
 def timing_notes(timings: Sequence[BatchTiming], error: float) -> tuple[str, ...]:
@@ -34,9 +35,10 @@ def timing_notes(timings: Sequence[BatchTiming], error: float) -> tuple[str, ...
             notes.append(
                 f"{where}: {timing.disturbed:.0%} of the steps took over twice the median."
             )
-    drifts = [timing.drift for timing in timings]
+    # Of a few steps, first and last thirds are one or two: those say nothing of a drift.
+    drifts = [timing.drift for timing in timings if timing.steps >= _DRIFT_STEPS]
     # All sizes were timed in turn: what touches them all is the machine's, not the model's.
-    if drifts and (min(drifts) > _DRIFT or max(drifts) < -_DRIFT):
+    if len(drifts) == len(timings) > 0 and (min(drifts) > _DRIFT or max(drifts) < -_DRIFT):
         notes.append(
             f"Steps of all sizes took {min(drifts, key=abs):+.0%} longer in the end than in the "
             "beginning: the machine drifts (throttling, or other work)."

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from srifty.core._checks import require_count, require_positive
@@ -56,6 +57,10 @@ class TrialSettings:
         """Full steps of every trial: what `find_limit` asks for as `least_steps`."""
         return self.warm_up + self.steps
 
+    def within(self, seconds: float) -> TrialSettings:
+        """Returns the same for a trial that may take no longer than so."""
+        return replace(self, seconds=min(self.seconds, seconds))
+
 
 def bounds_of(
     workload: Workload, device: Device, user: int | None = None, *, isolated: bool = False
@@ -97,15 +102,20 @@ class InProcessTrials:
         self._settings = settings
         self._kept = snapshot(workload)
 
-    def __call__(self, batch: int) -> Outcome:
+    def __call__(self, batch: int, seconds: float = math.inf) -> Outcome:
         """Returns what a trial of a batch size gave.
+
+        Args:
+            batch: samples in each pass.
+            seconds: how long its steps may take, if that is less than the settings say.
 
         Raises:
             ProfileFailed: the workload could not be put back as it was.
         """
         fits = False
+        settings = self._settings.within(seconds)
         try:
-            outcome = run_trial(self._workload, self._device, batch, self._settings)
+            outcome = run_trial(self._workload, self._device, batch, settings)
             fits = outcome.fits
         finally:
             self._kept.restore()
@@ -141,6 +151,7 @@ def run_trial(workload: Workload, device: Device, batch: int, settings: TrialSet
         peak_spread=_half_range(trial.peaks_bytes[settings.warm_up :]),
         host_peak_bytes=trial.host_peak_bytes(),
         held_bytes=trial.held_bytes,
+        finite=trial.finite,
     )
 
 
@@ -155,6 +166,7 @@ class _Trial:
         peaks_bytes: the device's peak memory in each full step, where it is measured.
         optimizer_steps: how often the optimizer really stepped.
         held_bytes: the device's memory in use before the first step.
+        finite: whether the last loss was a number.
     """
 
     def __init__(
@@ -166,6 +178,7 @@ class _Trial:
         self._settings = settings
         self.peaks_bytes: list[int] = []
         self.optimizer_steps = 0
+        self.finite = True
         device.reset_peak()
         self.held_bytes = device.peak_memory_bytes()
 
@@ -213,6 +226,7 @@ class _Trial:
             runner.step(current)
             device.synchronize()
             self._note_peak()
+            self.finite = runner.loss_is_finite
             self._check_mode()
             now_s = time.perf_counter()
             # The first step may compile and look for the best kernels: it says nothing of others.
@@ -221,7 +235,8 @@ class _Trial:
         if self.optimizer_steps < settings.total_steps:
             raise ProfileFailed(
                 f"the optimizer stepped {self.optimizer_steps} times in "
-                f"{settings.total_steps + _SKIPPED_STEPS} steps: gradients overflow"
+                f"{settings.total_steps + _SKIPPED_STEPS} steps: "
+                + ("gradients overflow" if self.finite else "the loss is nan or infinite")
             )
 
     def _note_peak(self) -> None:

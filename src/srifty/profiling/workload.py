@@ -14,6 +14,13 @@ from srifty.errors import InputError
 from srifty.profiling._torch import Module, Optimizer, Tensor, torch
 from srifty.profiling.blame import blamed_on
 
+_EXACTLY = (
+    "it must give exactly as many samples as asked for, or the latency would be that of another "
+    "batch"
+)
+# How many of many are named.
+_SHOWN = 5
+
 
 @dataclass
 class Workload:
@@ -25,7 +32,8 @@ class Workload:
         loss: (model, batch) → scalar loss; runs the forward pass.
         make_batch: batch size → a batch of exactly that many samples, on the CPU: a tensor, or
             tuples, lists and dicts of tensors. Worst-case sequence lengths are its business.
-        optimizer: over the model's parameters; None: SGD with momentum over the trainable ones.
+        optimizer: over parameters of the model and no others, which would not be put back; None:
+            SGD with momentum over the trainable ones.
         dataset_size: samples in the data set; no larger batch is tried.
         loader: number of worker processes → an iterable of batches, such as a DataLoader; None: the
             input rate is not measured.
@@ -56,6 +64,32 @@ class Workload:
             raise InputError("the model has no trainable parameter; nothing would be trained")
         if self.optimizer is None:
             self.optimizer = torch.optim.SGD(trainable, lr=1e-3, momentum=0.9)
+        self._check_optimizer()
+
+    @property
+    def not_stepped(self) -> tuple[str, ...]:
+        """The names of the trainable parameters that the optimizer does not hold."""
+        held = {id(parameter) for parameter in _parameters_of(self.optimizer)}
+        named = self.model.named_parameters()
+        return tuple(name for name, p in named if p.requires_grad and id(p) not in held)
+
+    def _check_optimizer(self) -> None:
+        if not isinstance(self.optimizer, torch.optim.Optimizer):
+            raise InputError(
+                f"optimizer must be a torch.optim.Optimizer, not {_kind(self.optimizer)}", self.name
+            )
+        own = {id(parameter) for parameter in self.model.parameters()}
+        held = _parameters_of(self.optimizer)
+        foreign = [parameter for parameter in held if id(parameter) not in own]
+        if foreign:
+            shapes = ", ".join(str(tuple(parameter.shape)) for parameter in foreign[:_SHOWN])
+            raise InputError(
+                f"the optimizer trains {len(foreign)} of {len(held)} parameters that are not the "
+                f"model's (of shape {shapes}{', ...' if len(foreign) > _SHOWN else ''}); make it "
+                "over the parameters of this very model, and if the loss has parameters too, put "
+                "both into one module",
+                self.name,
+            )
 
     def batch_of(self, size: int) -> Any:
         """Returns a batch of exactly `size` samples.
@@ -63,17 +97,32 @@ class Workload:
         Raises:
             InputError: the user's function fails, or gives a batch of another size.
         """
+        batch, wrong = self._made(size)
+        if wrong:
+            raise InputError(f"{wrong}; {_EXACTLY}", self.name)
+        return batch
+
+    def check_batches(self, sizes: Iterable[int]) -> None:
+        """Makes a batch of each size, and throws it away.
+
+        Raises:
+            InputError: the user's function fails, or gives batches of other sizes; all are named.
+        """
+        wrong = [problem for size in sizes if (problem := self._made(size)[1])]
+        if wrong:
+            raise InputError(f"{', '.join(wrong)}; {_EXACTLY}", self.name)
+
+    def _made(self, size: int) -> tuple[Any, str]:
+        """Returns a batch, and what is wrong with its size; empty where nothing is."""
         with blamed_on(self.name, f"making a batch of {size}"):
             batch = self.make_batch(size)
         sizes = leading_sizes(batch)
-        if size not in sizes:
-            found = f"{min(sizes)}" if sizes else "no tensors at all"
-            raise InputError(
-                f"make_batch({size}) gave a batch of {found}; it must give exactly as many samples "
-                "as asked for, or the latency would be that of another batch",
-                self.name,
-            )
-        return batch
+        if size in sizes:
+            return batch, ""
+        return (
+            batch,
+            f"make_batch({size}) gave a batch of {min(sizes, default='no tensors at all')}",
+        )
 
 
 def batch_size_of(batch: Any) -> int:
@@ -129,9 +178,8 @@ def load_factory(reference: str) -> Callable[[], Workload]:
     try:
         factory = getattr(module, factory_name)
     except AttributeError:
-        near = difflib.get_close_matches(factory_name, dir(module), n=1)
-        hint = f"; did you mean {module_name}:{near[0]}?" if near else ""
-        raise InputError(f"{module_name} has no {factory_name!r}{hint}", reference) from None
+        hint = _hint(module, module_name, factory_name)
+        raise InputError(f"{module_name} has no {factory_name!r}; {hint}", reference) from None
     if not callable(factory):
         raise InputError(f"is {_kind(factory)}, not a function", reference)
 
@@ -163,6 +211,28 @@ def _import_module(name: str, reference: str) -> Any:
                 reference,
             ) from None
         raise
+
+
+def _hint(module: Any, name: str, missing: str) -> str:
+    """Returns which functions a module has, of those that are its own if it has any."""
+    functions: dict[str, Any] = {
+        key: value
+        for key, value in cast("dict[str, Any]", vars(module)).items()
+        if callable(value) and not key.startswith("_") and not isinstance(value, type)
+    }
+    own = [key for key, value in functions.items() if getattr(value, "__module__", "") == name]
+    found = own or list(functions)
+    near = difflib.get_close_matches(missing, found, n=1)
+    if near:
+        return f"did you mean {name}:{near[0]}?"
+    if not found:
+        return "it has no functions"
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f"its functions are {', '.join(found[:_SHOWN])}{more}"
+
+
+def _parameters_of(optimizer: Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _kind(value: object) -> str:

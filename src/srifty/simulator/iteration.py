@@ -1,10 +1,11 @@
 """The mean iteration time of a cluster configuration, and how far it spreads.
 
 For worker i with forward f_i and backward b_i per pass, a_i passes, and transfers that are ready at
-the fractions u_k of the backward pass:
+the fractions u_k,i of the backward pass (the same for all workers where the profiles know them at
+one batch size alone):
 
     A_i = (a_i − 1)(f_i + b_i)                      passes that send nothing
-    r_k = E[ max_i (A_i + f_i + u_k b_i) ]          transfer k can start
+    r_k = E[ max_i (A_i + f_i + u_k,i b_i) ]        transfer k can start
     C   = E[ max_i (A_i + f_i + b_i) ]              computation of the slowest worker
     t   = max(input_i, max(C, end of the last transfer) + max_i t_opt,i)
 
@@ -25,14 +26,21 @@ from numpy.typing import NDArray
 from srifty.allreduce.base import AllreduceModel
 from srifty.compute.latency import LatencyModel
 from srifty.core.cluster import ClusterConfig
-from srifty.core.job import Job
+from srifty.core.job import GradientSync, Job
 from srifty.core.offers import Offer
+from srifty.core.profile import GradientSchedule
 from srifty.errors import ModelError
 from srifty.simulator.convex import IntArray, convex_values
 from srifty.simulator.exchange import ExchangeTimes, exchange_ends
+from srifty.simulator.paths import path_values
 from srifty.simulator.stragglers import expected_maximum, sampled_maximum
 from srifty.simulator.tables import ConfigTable, ForecastTable
-from srifty.simulator.transfers import Transfers, job_transfers, schedule_profile
+from srifty.simulator.transfers import (
+    Transfers,
+    job_transfers,
+    keeps_registration,
+    schedule_profile,
+)
 from srifty.simulator.workers import WorkerGroups, worker_groups
 
 FloatArray = NDArray[np.float64]
@@ -131,20 +139,20 @@ class Simulator:
         profile = schedule_profile(job)
         if profile is None:
             sentences.append("No gradient sizes are known: the exchange is left out.")
-        elif profile.gradients is not None and profile.gradients.estimated:
-            sentences.append("Gradient order and ready times are estimated, not measured.")
+        elif profile.gradients is not None:
+            sentences += _about_gradients(profile.gradients, job.sync)
         if all(p.input_samples_per_s_per_vcpu is None for p in job.profiles):
             sentences.append("Input is assumed free: no loader was measured.")
         return tuple(sentences)
 
     def ready_times(
-        self, groups: WorkerGroups, ready: FloatArray
+        self, groups: WorkerGroups, transfers: Transfers | None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Returns when gradients are ready and computation ends on the slowest worker.
+        """Returns when transfers are ready and computation ends on the slowest worker.
 
         Args:
             groups: R configurations.
-            ready: (K,) ready fractions of the backward pass, ascending.
+            transfers: K transfers; None: none.
 
         Returns:
             (R, K) ready times, (R,) end of computation, (R,) its standard deviation; seconds.
@@ -152,34 +160,57 @@ class Simulator:
         std = np.sqrt(groups.step_std**2 + groups.spatial_std**2)
         before, backward = groups.before_s, groups.backward_s
         if self.law is IterationLaw.PAPER:
-            return self._paper_ready_times(groups, ready, std)
+            forward_s, forward_std = self._slowest(before, std * before, groups.workers)
+            backward_s, backward_std = self._slowest(backward, std * backward, groups.workers)
+            ready_s = forward_s[:, None] + self._ready_s(groups, transfers, np.zeros_like(before))
+            return ready_s, forward_s + backward_s, np.hypot(forward_std, backward_std)
         ends = before + backward
         compute_s, compute_std_s = self._slowest(ends, std * ends, groups.workers)
+        return self._ready_s(groups, transfers, before), compute_s, compute_std_s
+
+    def _ready_s(
+        self, groups: WorkerGroups, transfers: Transfers | None, before_s: FloatArray
+    ) -> FloatArray:
+        """Returns (R, K) the mean time at which the slowest worker has transfer k ready.
+
+        Args:
+            groups: R configurations.
+            transfers: K transfers; None: none.
+            before_s: (R, H) the start of the backward pass.
+        """
+        rows = len(before_s)
+        if transfers is None or not len(transfers):
+            return np.zeros((rows, 0))
+        backward_s = groups.backward_s
+        std = np.sqrt(groups.step_std**2 + groups.spatial_std**2)
 
         def slowest_at(rows: IntArray, fractions: FloatArray) -> FloatArray:
-            means = before[rows, None, :] + fractions[None, :, None] * backward[rows, None, :]
+            """Returns (N, M) values, from fractions that broadcast to (N, M, H)."""
+            means = before_s[rows, None, :] + fractions * backward_s[rows, None, :]
             stds = std[rows, None, :] * means
             workers = groups.workers[rows]
             if self.noise is Noise.INTEGRAL:
                 return expected_maximum(means, stds, workers[:, None, :])[0]
             columns = [
-                self._slowest(means[:, k], stds[:, k], workers)[0] for k in range(len(fractions))
+                self._slowest(means[:, k], stds[:, k], workers)[0] for k in range(means.shape[1])
             ]
             return np.stack(columns, axis=1)
 
-        return convex_values(slowest_at, len(before), ready), compute_s, compute_std_s
-
-    def _paper_ready_times(
-        self, groups: WorkerGroups, ready: FloatArray, std: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        forward_s, forward_std = self._slowest(
-            groups.before_s, std * groups.before_s, groups.workers
+        if not transfers.vary:
+            return convex_values(
+                lambda rows, at: slowest_at(rows, at[None, :, None]), rows, transfers.ready
+            )
+        ready, kind = _ready_of_workers(groups, transfers)
+        near_s = np.zeros((rows, len(transfers)))
+        for h in range(kind.shape[1]):
+            mean_s = ready[kind[:, h]]
+            mean_s *= backward_s[:, h, None]
+            mean_s += before_s[:, h, None]
+            np.maximum(near_s, mean_s, out=near_s)
+        return path_values(
+            lambda rows, at: slowest_at(rows, ready[kind[rows][:, None, :], at[None, :, None]]),
+            near_s,
         )
-        backward_s, backward_std = self._slowest(
-            groups.backward_s, std * groups.backward_s, groups.workers
-        )
-        ready_s = forward_s[:, None] + ready[None, :] * backward_s[:, None]
-        return ready_s, forward_s + backward_s, np.hypot(forward_std, backward_std)
 
     def _slowest(
         self, means: FloatArray, stds: FloatArray, workers: FloatArray
@@ -200,8 +231,7 @@ class Simulator:
     ) -> ForecastTable:
         groups = worker_groups(self.latency, configs)
         rows = np.arange(len(configs))
-        ready = transfers.ready if transfers else np.ones(1)
-        ready_s, compute_s, compute_std_s = self.ready_times(groups, ready)
+        ready_s, compute_s, compute_std_s = self.ready_times(groups, transfers)
         if transfers:
             world = ExchangeTimes.of(self.allreduce, configs, transfers.sizes_bytes)
             ends = exchange_ends(ready_s, world, job.sync, transfers.sizes_bytes)
@@ -253,6 +283,32 @@ class Simulator:
                 seconds_per_sample[index] = 1 / rate
         per_vm = configs.samples_per_vm * seconds_per_sample[configs.offer]
         return np.where(configs.count > 0, per_vm, 0.0).max(axis=1)
+
+
+def _about_gradients(schedule: GradientSchedule, sync: GradientSync) -> list[str]:
+    sentences: list[str] = []
+    if schedule.estimated:
+        sentences.append("Gradient order and ready times are estimated, not measured.")
+    if keeps_registration(schedule, sync) and schedule.registered is None:
+        sentences.append(
+            "find_unused_parameters keeps the order in which parameters are registered; that is "
+            "not in the profile: the reverse of the gradients' order is assumed."
+        )
+    return sentences
+
+
+def _ready_of_workers(groups: WorkerGroups, transfers: Transfers) -> tuple[FloatArray, IntArray]:
+    """Returns the ready fractions of each kind of worker (B, K), and the kinds (R, H).
+
+    Workers are of one kind that have the same GPU model and the same micro-batch.
+    """
+    most = int(groups.micro_batch.max()) + 1
+    keys, kind = np.unique(groups.gpu * most + groups.micro_batch, return_inverse=True)
+    ready = np.empty((len(keys), len(transfers)))
+    for index, gpu in enumerate(groups.gpus):
+        here = keys // most == index
+        ready[here] = transfers.ready_at(gpu, keys[here] % most)
+    return ready, kind.reshape(groups.gpu.shape)
 
 
 def _empty_forecasts() -> ForecastTable:

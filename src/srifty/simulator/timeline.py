@@ -71,7 +71,7 @@ def timeline_of(simulator: Simulator, job: Job, config: ClusterConfig) -> Timeli
     moved: tuple[Span, ...] = ()
     if transfers and config.world_size > 1:
         groups = worker_groups(simulator.latency, table)
-        ready_s, _, _ = simulator.ready_times(groups, transfers.ready)
+        ready_s, _, _ = simulator.ready_times(groups, transfers)
         world = ExchangeTimes.of(simulator.allreduce, table, transfers.sizes_bytes)
         n = config.world_size
         bus_bytes = 2 * transfers.sizes_bytes * (n - 1) / n

@@ -20,6 +20,9 @@ class WorkerGroups:
     """Equal workers of each configuration; (R, H) arrays, 0 workers for an absent group.
 
     Attributes:
+        gpus: names of GPU models.
+        gpu: which of them the workers have.
+        micro_batch: samples in the last pass.
         workers: number of workers.
         before_s: A_i + f_i, from the start of the iteration to the last backward pass.
         forward_s: forward part of all passes.
@@ -30,6 +33,9 @@ class WorkerGroups:
         optimizer_s: optimizer step.
     """
 
+    gpus: tuple[str, ...]
+    gpu: IntArray
+    micro_batch: IntArray
     workers: FloatArray
     before_s: FloatArray
     forward_s: FloatArray
@@ -38,6 +44,13 @@ class WorkerGroups:
     spatial_std: FloatArray
     model_std: FloatArray
     optimizer_s: FloatArray
+
+
+_TIMES = tuple(
+    field.name
+    for field in fields(WorkerGroups)
+    if field.name not in ("gpus", "gpu", "micro_batch", "workers")
+)
 
 
 def worker_groups(latency: Mapping[str, LatencyModel], configs: ConfigTable) -> WorkerGroups:
@@ -57,18 +70,24 @@ def worker_groups(latency: Mapping[str, LatencyModel], configs: ConfigTable) -> 
         offer = np.concatenate([offer, offer], axis=1)
         accumulation = np.concatenate([accumulation, accumulation], axis=1)
     shape = workers.shape
-    columns = {
-        field.name: np.zeros(shape) for field in fields(WorkerGroups) if field.name != "workers"
-    }
-    gpus = [o.instance_type.gpu for o in configs.offers]
-    for gpu in dict.fromkeys(gpus):
-        of_gpu = np.array([name == gpu for name in gpus])
-        here = of_gpu[offer] & (workers > 0)
+    columns = {name: np.zeros(shape) for name in _TIMES}
+    of_offers = [o.instance_type.gpu for o in configs.offers]
+    gpus = tuple(dict.fromkeys(of_offers))
+    gpu = np.array([gpus.index(name) for name in of_offers], dtype=np.int64)[offer]
+    for index, name in enumerate(gpus):
+        here = (gpu == index) & (workers > 0)
         if here.any():
-            values = _pass_times(latency[gpu], batch[here], accumulation[here])
-            for name, value in values.items():
-                columns[name][here] = value
-    return WorkerGroups(workers=workers.astype(np.float64), **columns)
+            values = _pass_times(latency[name], batch[here], accumulation[here])
+            for column, value in values.items():
+                columns[column][here] = value
+    return WorkerGroups(
+        gpus=gpus,
+        gpu=gpu,
+        # The larger passes come first.
+        micro_batch=batch // accumulation,
+        workers=workers.astype(np.float64),
+        **columns,
+    )
 
 
 def _pass_times(
