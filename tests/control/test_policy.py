@@ -184,6 +184,16 @@ def test_an_alarm_without_a_way_out_changes_nothing():
     assert decision.config == ON_FIRM.config
 
 
+def test_what_was_ordered_upon_an_alarm_is_not_ordered_anew_while_it_boots():
+    fair = candidate((offer(LARGE, 2.0), 2), iteration_s=0.6)
+    twin = candidate((offer(LARGE, 1.99), 2), iteration_s=0.6)
+    situation = alarmed(ON_FIRM, 0.7, now_s=600.0, left=3000.0)
+    pool = Pool.of(offer(LARGE, 2.0))
+    booting = replace(situation, ordered=fair, booting={pool: 2}, boot_left_s=100.0)
+    decision = decide(job(3600, deadline_s=4000), (ON_FIRM, fair, twin), booting, Pools(), RULE)
+    assert (decision.kind, decision.config) == (DecisionKind.STAY, fair.config)
+
+
 def test_one_slow_vm_is_replaced_and_the_others_train_on():
     plan = candidate((FIRM, 4), iteration_s=1.0)
     situation = alarmed(plan, 0.6, left=3000.0, slow_vm=("vm3", Pool.of(FIRM)))

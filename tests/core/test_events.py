@@ -44,7 +44,7 @@ def test_a_checkpoint_is_never_ahead_of_the_run():
 
 def test_worker_times_are_not_negative():
     with pytest.raises(InputError, match="worker 3: exchange_s"):
-        WorkerStep(3, "vm1", "a1.small", 0.1, -0.1)
+        WorkerStep(3, "vm1", 0.1, -0.1)
 
 
 def test_only_staying_and_moving_have_a_configuration():

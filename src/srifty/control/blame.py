@@ -52,8 +52,8 @@ def blame(steps: Sequence[WorkerStep], forecast: IterationForecast) -> Blame:
     """Returns what makes a run slower than forecast.
 
     The iteration is `max compute + min exchange`. A VM's excess is how far its slowest worker lies
-    above the slowest worker of the other VMs, as far as that is beyond the forecast; workers of
-    another type are compared by the share of the batch that was meant to keep them level.
+    above the slowest worker of the other VMs, as far as that is beyond the forecast; shares of the
+    batch are meant to keep all types level, so that they compare.
 
     Args:
         steps: where each worker's time goes, one entry per worker.

@@ -139,7 +139,9 @@ def _choose(
         return scores[id(candidate)], outlook.iteration_s(candidate)
 
     safe = [c for c in usable if _is_safe(outlook, c, fallbacks)]
-    if situation.alarm and _was_meant_to_meet(outlook):
+    running = situation.running
+    is_in_force = running is not None and present is not None and _same(running, present)
+    if situation.alarm and is_in_force and _was_meant_to_meet(outlook):
         others = [c for c in safe if not outlook.is_running(c) and outlook.meets_limits(c)]
         if not others:
             return _Choice(present, Cause.NO_PLAN)

@@ -95,14 +95,12 @@ class WorkerStep:
     Attributes:
         worker: its rank.
         vm: the VM it runs on.
-        instance_type: that VM's type.
         compute_s: input, forward, backward and optimizer, without any waiting for others.
         exchange_s: what the exchange adds to that, waiting for slower workers included.
     """
 
     worker: int
     vm: str
-    instance_type: str
     compute_s: float
     exchange_s: float
 
