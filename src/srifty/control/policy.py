@@ -174,8 +174,8 @@ def _is_safe(outlook: Outlook, candidate: Candidate, fallbacks: _Fallbacks | Non
     """Whether a plan keeps the limits, whatever is reclaimed, if any firm plan can."""
     if fallbacks is None or candidate.is_firm:
         # A running plan is given up for its pace by the alarm alone, not by one slow window.
-        is_on_trial = outlook.is_running(candidate) and _was_meant_to_meet(outlook)
-        return is_on_trial or outlook.meets_limits(candidate)
+        on_trial = not outlook.situation.alarm and _was_meant_to_meet(outlook)
+        return (on_trial and outlook.is_running(candidate)) or outlook.meets_limits(candidate)
     if outlook.cost_usd(candidate) > outlook.money_left_usd:
         return False
     usual = fallbacks.usual
