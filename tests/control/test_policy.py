@@ -16,7 +16,7 @@ from srifty.control import (
     decide,
 )
 from srifty.control.outlook import Outlook
-from srifty.control.situation import remaining_job
+from srifty.control.situation import least_pace, remaining_job
 from srifty.core import Market, Objective
 from srifty.core.events import (
     Cause,
@@ -269,6 +269,18 @@ def test_the_rest_of_a_job_has_what_is_left_of_everything():
     assert remaining_job(whole, Progress(501.0, 210, 200)) is None
     assert remaining_job(whole, Progress(1.0, 400, 400)) is None
     assert remaining_job(whole, Progress(1.0, 4, 4, spent_usd=2.5)) is None
+
+
+def test_the_least_pace_is_what_the_tighter_limit_asks_for():
+    progress = Progress(100.0, 100, spent_usd=0.5)
+    assert least_pace(job(400), progress, 3.6) == 0.0
+    assert least_pace(job(400, deadline_s=700.0), progress, 3.6) == pytest.approx(300 / 600)
+    both = job(400, deadline_s=700.0, budget_usd=0.8)
+    assert least_pace(both, progress, 3.6) == pytest.approx(300 / 300)
+    paused = job(400, deadline_s=700.0, checkpoint_every=100, checkpoint_s=100.0)
+    assert least_pace(paused, progress, 3.6) == pytest.approx(300 / 300)
+    assert least_pace(job(400, deadline_s=90.0), progress, 3.6) == float("inf")
+    assert least_pace(job(100, deadline_s=90.0), progress, 3.6) == 0.0
 
 
 def test_an_outlook_adds_up():
