@@ -21,6 +21,8 @@ from srifty.core.job import Job
 from srifty.core.offers import Market, Offer
 from srifty.core.plan import Plan, PlanResult
 
+_S_PER_HOUR = 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
@@ -175,7 +177,7 @@ def least_pace(job: Job, progress: Progress, usd_per_hour: float) -> float:
     time_s = math.inf
     if job.limits.deadline_s is not None:
         time_s = job.limits.deadline_s - progress.at_s
-    usd_per_s = (usd_per_hour + job.extra_usd_per_hour) / 3600.0
+    usd_per_s = (usd_per_hour + job.extra_usd_per_hour) / _S_PER_HOUR
     if job.limits.budget_usd is not None and usd_per_s > 0:
         time_s = min(time_s, (job.limits.budget_usd - progress.spent_usd) / usd_per_s)
     if left == 0:
