@@ -56,7 +56,7 @@ def test_the_papers_rule_never_asks_a_reclaimed_pool_again():
     assert outcome.cost_usd == pytest.approx((0.3 * 1350 + on_demand_s) / 3600)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seconds=st.lists(st.floats(30.0, 7200.0), min_size=1, max_size=30),
     vms=st.sampled_from([1, 3]),
