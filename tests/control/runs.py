@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from srifty.control import Candidate, PolicyRule, Pools, Situation, Watch, decide, watch
+from srifty.control.situation import least_pace
 from srifty.core import Job, Limits, Market, Offer, Overheads
 from srifty.core.events import Decision, Pool, Progress
 from tests.builders import make_config, make_job, make_offer, make_type
@@ -74,9 +75,9 @@ class SteadyRun:
                 continue
             reported_s = now_s
             left = self.job.iterations - done
-            deadline_s = self.job.limits.deadline_s
-            least = 0.0 if deadline_s is None else left / max(deadline_s - now_s, 1e-9)
-            state, pace = watch(state, Progress(now_s, done), least, self.rule.pace)
+            progress = Progress(now_s, done)
+            least = least_pace(self.job, progress, self.running.usd_per_hour)
+            state, pace = watch(state, progress, least, self.rule.pace)
             situation = Situation(
                 now_s=now_s,
                 iterations_left=left,

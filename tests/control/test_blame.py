@@ -19,7 +19,7 @@ def steps(compute_s, network_s=EXCHANGE_S, gpus=2):
     """Workers of a synchronous step: who is early waits for the last one in the exchange."""
     last_s = max(compute_s)
     return [
-        WorkerStep(rank, f"vm{rank // gpus}", "a1.small", own_s, last_s - own_s + network_s)
+        WorkerStep(rank, f"vm{rank // gpus}", own_s, last_s - own_s + network_s)
         for rank, own_s in enumerate(compute_s)
     ]
 

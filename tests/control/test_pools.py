@@ -44,9 +44,7 @@ def test_a_reclaim_closes_its_own_pool_and_no_other():
 
 def test_the_papers_cool_down_is_the_rest_of_the_job():
     paper = PoolRule(cooldown_s=math.inf)
-    pools = after(
-        event(0.0, VmEventKind.LAUNCHED), event(100.0, VmEventKind.PREEMPTED), rule=paper
-    )
+    pools = after(event(0.0, VmEventKind.LAUNCHED), event(100.0, VmEventKind.PREEMPTED), rule=paper)
     assert pools.is_lost(HERE)
     assert not pools.is_open(HERE, 1e9)
 
@@ -80,9 +78,7 @@ def test_pauses_grow_up_to_a_limit_and_begin_anew_after_a_success():
     rule = PoolRule(retry_s=60.0, retry_growth=2.0, longest_retry_s=200.0)
     pools, now_s, pauses_s = Pools(), 0.0, []
     for _ in range(4):
-        pools = pools.after(
-            event(now_s, VmEventKind.FAILED, failure=LaunchFailure.CAPACITY), rule
-        )
+        pools = pools.after(event(now_s, VmEventKind.FAILED, failure=LaunchFailure.CAPACITY), rule)
         pauses_s.append(pools.next_opening_s(now_s) - now_s)
         now_s += pauses_s[-1]
     assert pauses_s == [60.0, 120.0, 200.0, 200.0]
@@ -115,7 +111,9 @@ def test_many_vms_taken_at_once_are_one_reclaim_and_survivors_still_count():
 
 def test_firm_vms_last():
     firm = Pool("a1.small", HERE.location, Market.ON_DEMAND)
-    pools = after(event(0.0, VmEventKind.LAUNCHED, pool=firm), event(9.0, VmEventKind.LOST, pool=firm))
+    pools = after(
+        event(0.0, VmEventKind.LAUNCHED, pool=firm), event(9.0, VmEventKind.LOST, pool=firm)
+    )
     assert pools.lasting_s(firm, 10.0, RULE) == math.inf
     assert pools.is_open(firm, 10.0)
 

@@ -44,9 +44,7 @@ def forecast_table(document: dict[str, Any]) -> Table:
             "time", format_duration(time_s["mean"]), format_duration(time_s["p90"]), came_s
         )
         came_usd = format_usd(document["spent_usd_total"]) if ended else "-"
-        table.add_row(
-            "cost in total", format_usd(cost["mean"]), format_usd(cost["p90"]), came_usd
-        )
+        table.add_row("cost in total", format_usd(cost["mean"]), format_usd(cost["p90"]), came_usd)
     return table
 
 

@@ -183,7 +183,11 @@ def reopened_job(record: RunRecord) -> tuple[Workbench, Job]:
 
 
 def control(
-    place: RunPlace, ledger: Ledger, planning: Planning, order: RunOrder, tell: Callable[[str], None]
+    place: RunPlace,
+    ledger: Ledger,
+    planning: Planning,
+    order: RunOrder,
+    tell: Callable[[str], None],
 ) -> Outcome:
     """Runs the controller to the end; Ctrl-C, SIGTERM and the stop file have it release all."""
     record = ledger.run()

@@ -24,7 +24,6 @@ from srifty.cli._runs import (
     control,
     digest_of,
     ended,
-    find_run,
     make_backend,
     order_of,
     planning_of,
@@ -262,9 +261,7 @@ def _show_request(
     )
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock.start()
-        made = make_backend(
-            backend, Path(folder), clock, scenario_of(None), Launcher.TORCHRUN
-        )
+        made = make_backend(backend, Path(folder), clock, scenario_of(None), Launcher.TORCHRUN)
         prepared = made.prepare(request)
     document: dict[str, Any] = {
         "plan": plan_document(offer.plan),
@@ -318,6 +315,3 @@ def _absolute(command: list[str]) -> list[str]:
     """Returns the command with its script found from anywhere, where it is a file here."""
     script = Path(command[0])
     return [str(script.resolve()) if script.is_file() else command[0], *command[1:]]
-
-
-

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -259,9 +259,7 @@ class Controller:
         if events:
             self._reconcile()
         self._log.read(self._backend.progress(self._log.after))
-        self._log.durable = max(
-            self._log.durable, newest_checkpoint(self._order.checkpoint_folder)
-        )
+        self._log.durable = max(self._log.durable, newest_checkpoint(self._order.checkpoint_folder))
         now_s = self._clock.now_s()
         if self._log.made and now_s - self._noted_s >= self._rule.note_s:
             self._noted_s = now_s
@@ -355,7 +353,9 @@ class Controller:
             point = Progress(at_s, iteration, min(self._log.durable, iteration))
             training.watch, self._pace = watch(training.watch, point, least, self._policy.pace)
         if training.watch.is_alarm(self._policy.pace) and not self._must_decide:
-            self._must_decide = training.watch.judged_at_s >= self._look_again_s - self._policy.look_s
+            self._must_decide = (
+                training.watch.judged_at_s >= self._look_again_s - self._policy.look_s
+            )
             self._candidates = ()
 
     def _note_end(self, training: _Training, log: str, *, is_whole: bool) -> None:
@@ -434,7 +434,10 @@ class Controller:
             case DecisionKind.WAIT:
                 self._order_config(None, decision)
                 if decision.cause is Cause.NO_PLAN and not self._can_ever_go_on():
-                    self._outcome = (Ending.UNFINISHED, "No VMs are left that the job could run on.")
+                    self._outcome = (
+                        Ending.UNFINISHED,
+                        "No VMs are left that the job could run on.",
+                    )
             case _:
                 self._order_config(decision.config, decision)
                 if decision.replace:
@@ -443,7 +446,9 @@ class Controller:
     def _can_ever_go_on(self) -> bool:
         now_s = self._clock.now_s()
         offered = [Pool.of(offer) for offer in self._planning.offers]
-        return any(self._pools.is_open(pool, now_s) or not self._pools.is_lost(pool) for pool in offered)
+        return any(
+            self._pools.is_open(pool, now_s) or not self._pools.is_lost(pool) for pool in offered
+        )
 
     def _order_config(self, config: ClusterConfig | None, decision: Decision) -> None:
         if config == self._target and config is not None:
@@ -469,9 +474,7 @@ class Controller:
         booting = self._fleet.by_pool(Phase.ASKED)
         launch_s = self._planning.job.overheads.launch_s
         boots_s = [
-            vm.asked_s + launch_s - now_s
-            for vm in self._fleet.kept()
-            if vm.phase is Phase.ASKED
+            vm.asked_s + launch_s - now_s for vm in self._fleet.kept() if vm.phase is Phase.ASKED
         ]
         reached = progress.durable_iteration if training is None else progress.iteration
         return Situation(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from srifty.control.fleet import Fleet, FleetVm
 from srifty.control.crew import read_pool
+from srifty.control.fleet import Fleet, FleetVm
 from srifty.control.ledger import Ledger
 
 

@@ -79,6 +79,8 @@ def _parsed(line: str) -> dict[str, Any] | None:
         said: Any = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(said, dict) or not isinstance(cast("dict[str, Any]", said).get("at"), (int, float)):
+    if not isinstance(said, dict) or not isinstance(
+        cast("dict[str, Any]", said).get("at"), (int, float)
+    ):
         return None
     return cast("dict[str, Any]", said)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import random
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -11,11 +14,12 @@ from srifty.cloud.backend import VmStatus, WorkersStatus, World, WorldVm
 from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
 from srifty.cloud.local import backend as local_backend
-from srifty.cloud.local.processes import tagged
+from srifty.cloud.local.processes import kill_all, tagged
 from srifty.cloud.local.run_folder import RunFolder
 from srifty.cloud.locks import holder
 from srifty.core.events import LaunchFailure, VmEventKind
 from srifty.core.scenario import Act, Happening, PoolScript, Scenario, Supply
+from srifty.core.settings import RunSettings
 from srifty.errors import InputError
 from tests.cloud.contract import (
     WORKER,
@@ -48,8 +52,7 @@ class Cloud:
 
     def close(self) -> None:
         for files in RunFolder(self.folder.resolve()).all_vms():
-            for pid in self.processes(files.path.name):
-                os.kill(pid, signal.SIGKILL)
+            kill_all(self.processes(files.path.name))
 
 
 @pytest.fixture
@@ -301,6 +304,21 @@ def test_a_request_that_was_written_down_is_granted_whoever_was_killed_since(clo
     until(has(backend, VmEventKind.FAILED, "vm-2"))
 
 
+def test_a_folder_of_code_that_is_not_there_is_told(cloud, tmp_path):
+    """Before anything is launched, and where it went since, as workers that could not start."""
+    folder = tmp_path / "code"
+    settings = RunSettings(workdir=str(folder))
+    backend = cloud.backend()
+    with pytest.raises(InputError, match="there is no folder"):
+        launch(backend, "vm-1", settings=settings)
+    folder.mkdir()
+    launch(backend, "vm-1", settings=settings)
+    folder.rmdir()
+    backend.start_workers(world(1, ("vm-1", 1)))
+    until(lambda: [each.exit_code for each in backend.workers()] == [127])
+    assert "could not be started" in Path(backend.workers()[0].log).read_text()
+
+
 def test_a_name_is_used_once(cloud):
     backend = cloud.backend()
     launch(backend, "vm-1")
@@ -318,3 +336,40 @@ def test_a_torn_line_of_the_journal_is_passed_over(cloud):
     backend.terminate(["vm-1"])
     until(has(backend, VmEventKind.TERMINATED, "vm-1"))
     assert len(backend.events(0)) == 2
+
+
+def control(folder: Path, clock: Clock, say) -> None:
+    """A controller that launches, starts workers, and looks; to be killed."""
+    backend = LocalBackend(folder, clock, launcher=Launcher.PLAIN)
+    say.send("begun")
+    backend.launch(backend.prepare(request("vm-1", "vm-2", "vm-3")))
+    backend.start_workers(world(1, ("vm-1", 1), ("vm-2", 1)))
+    while True:
+        backend.events(0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_controller_killed_at_any_point_is_followed_by_one_that_does_it_all_again(cloud, seed):
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.cloud.local.test_backend"])
+    heard, say = context.Pipe(duplex=False)
+    clock = Clock.start()
+    controller = context.Process(target=control, args=(cloud.folder, clock, say))
+    with heard, say:
+        controller.start()
+        heard.recv()
+        time.sleep(random.Random(seed).uniform(0.0, 0.02))
+        controller.kill()
+        controller.join()
+    backend = cloud.backend(clock=clock)
+    launch(backend, "vm-1", "vm-2", "vm-3")
+    backend.start_workers(world(1, ("vm-1", 1), ("vm-2", 1)))
+    until(has(backend, VmEventKind.LAUNCHED, "vm-1", "vm-2", "vm-3"))
+    until(lambda: len(backend.progress({})) == 2)
+    assert len(backend.events(0)) == 3
+    for vm in ("vm-1", "vm-2"):
+        workers = tagged(RunFolder(cloud.folder.resolve()).vm(vm).tag, "LOCAL_RANK=0")
+        assert len(workers) == 1
+    backend.terminate(["vm-1", "vm-2", "vm-3"])
+    until(lambda: not any(cloud.processes(vm) for vm in ("vm-1", "vm-2", "vm-3")))
+    assert not any(state.is_billed for state in backend.reconcile())

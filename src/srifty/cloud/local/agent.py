@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from srifty.cloud.clock import Clock
-from srifty.cloud.local.launcher import Launcher, LocalWorkers, VmPlace
+from srifty.cloud.local.launcher import Launcher, LocalWorkers, Preloaded, VmPlace
 from srifty.cloud.local.metadata import MetadataService
 from srifty.cloud.local.processes import VM_TAG
 from srifty.cloud.local.run_folder import (
@@ -64,6 +64,7 @@ class Agent:
         self._pulsed_s = 0.0
         self._workers: LocalWorkers | None = None
         self._world: dict[str, Any] = {}
+        self._preloaded: Preloaded | None = None
         self._metadata: MetadataService | None = None
         if any(what.notice_s > 0 for what in self._pending):
             self._metadata = MetadataService()
@@ -93,6 +94,7 @@ class Agent:
         if ended is not None:
             return ended
         if self._running_s is None:
+            self._preload()
             if now_s < self._request["boots_at_s"]:
                 return None
             self._running_s = now_s
@@ -101,6 +103,7 @@ class Agent:
             self._pending.remove(what)
             self._meet(what, now_s)
         self._serve()
+        self._preload()
         self._hold(now_s)
         return None
 
@@ -166,6 +169,14 @@ class Agent:
         if was_running and self._workers.poll() is not None:
             self._report()
 
+    def _preload(self) -> None:
+        """Has an interpreter ready for the next workers, where they are forked from one."""
+        if Launcher(self._request["launcher"]) is not Launcher.PRELOADED:
+            return
+        is_needed = self._workers is None or self._workers.exit_code is not None
+        if is_needed and (self._preloaded is None or not self._preloaded.is_there):
+            self._preloaded = Preloaded(self._files.tag)
+
     def _start(self, world: dict[str, Any]) -> None:
         self._world = world
         place = VmPlace(**world["place"])
@@ -187,7 +198,9 @@ class Agent:
             workdir=Path(world["workdir"]),
             log=self._files.log(place.generation),
             tag=self._files.tag,
+            preloaded=self._preloaded,
         )
+        self._preloaded = None
         self._report()
 
     def _report(self) -> None:

@@ -45,7 +45,6 @@ from srifty.errors import InputError
 _LOST_AFTER_S = 10.0
 # Real seconds that an agent has to end its VM before it is killed.
 _END_PATIENCE_S = 5.0
-_START_PATIENCE_S = 60.0
 
 
 class LocalBackend:
@@ -73,7 +72,9 @@ class LocalBackend:
         self._clock = clock
         self._scenario = scenario or Scenario()
         self._launcher = launcher
-        self._children: list[int] = []
+        # VMs whose agents this process started, and the agents that still run of those.
+        self._started: set[str] = set()
+        self._agents: dict[str, int] = {}
         self._run.vms.mkdir(parents=True, exist_ok=True)
         self._run.progress.mkdir(exist_ok=True)
         self._run.heartbeat.touch()
@@ -87,12 +88,15 @@ class LocalBackend:
                 f"secrets that are not set in this environment: {', '.join(unset)}; export them, "
                 "or take them out of run.secrets"
             )
+        workdir = Path(settings.workdir).resolve()
+        if not workdir.is_dir():
+            raise InputError(f"there is no folder {workdir}; name the code's folder in run.workdir")
         document = {
             "run_id": request.run_id,
             "tags": dict(request.tags()),
             "hard_end_s": request.hard_end_s,
             "silence_s": request.silence_s,
-            "workdir": str(Path(settings.workdir).resolve()),
+            "workdir": str(workdir),
             "env": dict(settings.env),
             "secrets": list(settings.secrets),
             "not used here": {
@@ -130,7 +134,6 @@ class LocalBackend:
     def events(self, after: int) -> list[VmEvent]:
         """Returns what happened; see `Backend`."""
         self._run.heartbeat.touch()
-        self._reap()
         self._look()
         pools: dict[str, Pool] = {}
         events: list[VmEvent] = []
@@ -281,12 +284,12 @@ class LocalBackend:
         if request["refused"] is not None:
             self._refuse(request["vm"], request["refused"], request["asked_s"])
             return
-        files.pulse.touch()
         module = "srifty.cloud.local.agent"
         arguments = [sys.executable, "-m", module, str(self._run.path), files.path.name]
         with (files.path / "agent.log").open("ab") as log:
             # Not by subprocess, which complains of children that outlive their maker.
-            child = os.posix_spawn(
+            self._started.add(files.path.name)
+            self._agents[files.path.name] = os.posix_spawn(
                 sys.executable,
                 arguments,
                 {**os.environ, VM_TAG: files.tag},
@@ -297,17 +300,17 @@ class LocalBackend:
                 ],
                 setsid=True,
             )
-            self._children.append(child)
 
     def _reap(self) -> None:
         """Has dead agents leave the table of processes."""
-        for child in self._children.copy():
-            pid, _ = os.waitpid(child, os.WNOHANG)
+        for name, agent in list(self._agents.items()):
+            pid, _ = os.waitpid(agent, os.WNOHANG)
             if pid:
-                self._children.remove(child)
+                del self._agents[name]
 
     def _look(self) -> None:
         """Notes VMs that were lost or are heard of again, and ends those that do not end."""
+        self._reap()
         over = {entry.vm for entry in self._run.entries() if entry.stopped_s is not None}
         for files in self._run.all_vms():
             if files.path.name not in over and files.request.exists():
@@ -315,18 +318,18 @@ class LocalBackend:
 
     def _look_at(self, files: VmFolder) -> None:
         name = files.path.name
-        if not files.pulse.exists():
-            # A request that is written down was granted or refused, whoever was killed since.
-            self._answer(files, request_of(files))
-            return
-        now, pulsed = time.time(), files.pulse.stat().st_mtime
+        heard = files.pulse.exists()
+        pulsed = (files.pulse if heard else files.request).stat().st_mtime
         pid = holder(files.lock)
         if pid is None:
-            started = files.lock.exists() and files.lock.stat().st_size > 0
-            if not started and now - pulsed < _START_PATIENCE_S and not files.end.exists():
-                return  # its agent is about to take the lock
-            self._bury(files, pulsed)
+            if not heard and name not in self._started:
+                # What is written down was granted or refused, whoever was killed since. An agent
+                # of theirs that is about to begin does no harm: the lock lets one live.
+                self._answer(files, request_of(files))
+            elif name not in self._agents:
+                self._bury(files, pulsed)
             return
+        now = time.time()
         if files.end.exists() and now - files.end.stat().st_mtime > _END_PATIENCE_S and pid:
             kill_all([pid])
             return
