@@ -108,11 +108,8 @@ def timeline(document: dict[str, Any]) -> list[str]:
         lines.append(
             (decision["at_s"], f"decided to {decision['kind']}: {words} ({decision['because']})")
         )
-    for world in document["worlds"]:
-        lines.append(
-            (
-                world["at_s"],
-                f"training on {world['config']} from iteration {world['from_iteration']:,}",
-            )
-        )
+    lines += [
+        (w["at_s"], f"training on {w['config']} from iteration {w['from_iteration']:,}")
+        for w in document["worlds"]
+    ]
     return [f"{at_s:9.1f} s  {words}" for at_s, words in sorted(lines, key=lambda line: line[0])]

@@ -31,7 +31,7 @@ from srifty.cli._runs import (
     scenario_of,
     tell,
 )
-from srifty.cli._show import console_for_results, show_result
+from srifty.cli._show import console_for_results, describe_group, show_result
 from srifty.cli._workbench import Workbench, open_job
 from srifty.cli.plan import EXIT_NO_PLAN
 from srifty.cloud.backend import LaunchRequest, VmRequest
@@ -138,7 +138,7 @@ def run_command(
         return
     if place.ledger.exists():
         raise InputError(f"there is a run {run_id!r} already; resume it, or name another", "--name")
-    _confirm(bench, planning, offer, yes=yes, as_json=as_json)
+    _confirm(planning, offer, yes=yes)
     record = RunRecord(
         run_id,
         getpass.getuser(),
@@ -277,23 +277,21 @@ def _show_request(
 def _show_offer(planning: Planning, offer: _Offer) -> None:
     forecast = offer.plan.forecast
     hourly = offer.plan.config.usd_per_hour + planning.job.extra_usd_per_hour
-    tell(f"Ends in {format_duration(forecast.time_s.mean)} (90 %: "
-         f"{format_duration(forecast.time_s.p90)}), for {format_usd(forecast.cost_usd.mean)} in total "
-         f"(90 %: {format_usd(forecast.cost_usd.p90)}).")  # fmt: skip
-    tell(f"All VMs together cost {format_usd(hourly)} per hour. At worst this run costs "
-         f"{format_usd(offer.worst_usd)} in total: then it is stopped.")  # fmt: skip
+    time_s, cost = forecast.time_s, forecast.cost_usd
+    tell(
+        f"Ends in {format_duration(time_s.mean)} (90 %: {format_duration(time_s.p90)}), for "
+        f"{format_usd(cost.mean)} in total (90 %: {format_usd(cost.p90)})."
+    )
+    tell(
+        f"All VMs together cost {format_usd(hourly)} per hour. At worst this run costs "
+        f"{format_usd(offer.worst_usd)} in total: then it is stopped."
+    )
 
 
-def _confirm(
-    bench: Workbench, planning: Planning, offer: _Offer, *, yes: bool, as_json: bool
-) -> None:
+def _confirm(planning: Planning, offer: _Offer, *, yes: bool) -> None:
     """Shows what will be rented and asks; ends the command where the answer is no."""
-    from srifty.cli._show import describe_group
-
-    del bench, as_json
     for group in offer.plan.config.groups:
-        usd = format_usd(group.offer.usd_per_hour)
-        tell(f"  {describe_group(group)}, {usd} per hour each")
+        tell(f"  {describe_group(group)}, {format_usd(group.offer.usd_per_hour)} per hour each")
     _show_offer(planning, offer)
     if not yes and not _ask("Rent them"):
         tell("nothing was rented")

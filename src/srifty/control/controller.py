@@ -280,6 +280,10 @@ class Controller:
             self._pools = self._pools.released(event.pool, event.vm, event.at_s)
             return
         self._pools = self._pools.after(event, self._policy.pools)
+        if vm is not None and vm.phase is Phase.ASKED and self._never_came(event):
+            # Else VMs that die as they boot would be asked for again at once, for ever.
+            refusal = replace(event, kind=VmEventKind.FAILED, failure=LaunchFailure.CAPACITY)
+            self._pools = self._pools.after(refusal, self._policy.pools)
         words = f": {event.detail}" if event.detail else ""
         self._say(f"{event.vm}, {event.pool}: {event.kind}{words}", event.at_s)
         if event.failure in (LaunchFailure.PERMISSION, LaunchFailure.UNKNOWN):
@@ -292,6 +296,10 @@ class Controller:
         if event.kind is not VmEventKind.LAUNCHED:
             self._must_decide = True
             self._candidates = ()
+
+    def _never_came(self, event: VmEvent) -> bool:
+        ends = (VmEventKind.LOST, VmEventKind.PREEMPTED, VmEventKind.TERMINATED)
+        return event.kind in ends
 
     def _watch_training(self) -> None:
         """Ends what cannot go on, and notes what ended."""
@@ -700,7 +708,7 @@ class Controller:
     # After a controller that was killed.
 
     def _restore(self) -> None:
-        """Puts together from the ledger what an earlier controller knew, and redoes its last step."""
+        """Puts together what an earlier controller knew, and redoes its last step."""
         steps = self._ledger.steps()
         if not steps:
             return

@@ -96,6 +96,7 @@ class LocalBackend:
             "tags": dict(request.tags()),
             "hard_end_s": request.hard_end_s,
             "silence_s": request.silence_s,
+            "launcher": self._launcher.value,
             "workdir": str(workdir),
             "env": dict(settings.env),
             "secrets": list(settings.secrets),

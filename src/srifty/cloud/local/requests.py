@@ -46,6 +46,7 @@ def decide(
         "workdir": launch["workdir"],
         "hard_end_s": launch["hard_end_s"],
         "silence_s": launch["silence_s"],
+        "launcher": launch["launcher"],
         "origin_s": clock.origin_s,
         "clock_factor": clock.factor,
         "asked_s": now_s,
