@@ -312,12 +312,15 @@ class LocalBackend:
     def _look(self) -> None:
         """Notes VMs that were lost or are heard of again, and ends those that do not end."""
         self._reap()
-        over = {entry.vm for entry in self._run.entries() if entry.stopped_s is not None}
+        last = {entry.vm: entry for entry in self._run.entries()}
         for files in self._run.all_vms():
-            if files.path.name not in over and files.request.exists():
-                self._look_at(files)
+            newest = last.get(files.path.name)
+            is_over = newest is not None and newest.stopped_s is not None
+            if not is_over and files.request.exists():
+                is_lost = newest is not None and newest.kind is VmEventKind.LOST
+                self._look_at(files, is_lost=is_lost)
 
-    def _look_at(self, files: VmFolder) -> None:
+    def _look_at(self, files: VmFolder, *, is_lost: bool) -> None:
         name = files.path.name
         heard = files.pulse.exists()
         pulsed = (files.pulse if heard else files.request).stat().st_mtime
@@ -334,8 +337,6 @@ class LocalBackend:
         if files.end.exists() and now - files.end.stat().st_mtime > _END_PATIENCE_S and pid:
             kill_all([pid])
             return
-        mine = [entry for entry in self._run.entries() if entry.vm == name]
-        is_lost = bool(mine) and mine[-1].kind is VmEventKind.LOST
         silent_s = now - pulsed
         if silent_s > _LOST_AFTER_S and not is_lost:
             detail = f"its agent has not been heard of for {silent_s:.0f} s"
