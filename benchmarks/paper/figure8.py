@@ -1,4 +1,4 @@
-"""Figure 8 of Luo et al. 2022, run on this machine: python -m benchmarks.paper.figure8
+"""Figure 8 of Luo et al. 2022, run on this machine: `python -m benchmarks.paper.figure8`.
 
 Real processes, gradients, checkpoints, at the pace of the GPUs of the paper, on a clock that runs
 twice as fast; what the cloud does is in `paper/figure8.scenario.yaml`, the job in `figure8.yaml`.

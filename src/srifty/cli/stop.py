@@ -104,4 +104,8 @@ def _release(place: RunPlace) -> list[str]:
 
 
 def _there(backend: Backend) -> list[str]:
-    return [state.vm for state in backend.reconcile() if state.status is not VmStatus.GONE]
+    return [
+        state.vm
+        for state in backend.reconcile()
+        if state.status not in (VmStatus.GONE, VmStatus.FAILED)
+    ]

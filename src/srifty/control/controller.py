@@ -269,7 +269,8 @@ class Controller:
         """Has what VMs really are count more than what was heard of them."""
         states = self._backend.reconcile()
         self._ledger.note_states(states)
-        gone = [state.vm for state in states if state.status is VmStatus.GONE]
+        ended = (VmStatus.GONE, VmStatus.FAILED)
+        gone = [state.vm for state in states if state.status in ended]
         self._fleet = self._fleet.without([vm for vm in gone if vm in self._fleet.vms])
 
     def _meet(self, event: VmEvent) -> None:
