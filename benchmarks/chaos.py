@@ -85,6 +85,7 @@ def disturbed(folder: Path, seed: int, acts: int = 3) -> Verdict:
     run = _Run(folder, chance)
     controller = run.start()
     try:
+        _until(lambda: run.processes(_WORKER.name) or controller.poll() is not None)
         for _ in range(acts):
             time.sleep(chance.uniform(0.5, 2.5))
             act = chance.choice(_ACTS)
@@ -161,8 +162,8 @@ class _Run:
             "source": "made up",
             "max_batch": 64,
             "latencies": [
-                {"batch": 8, "forward_s": 0.01 / factor, "backward_s": 0.02},
-                {"batch": 64, "forward_s": 0.02, "backward_s": 0.04},
+                {"batch": 8, "forward_s": 0.03, "backward_s": 0.05},
+                {"batch": 64, "forward_s": 0.06, "backward_s": 0.10},
             ],
             "gradients": [{"name": "all", "bytes": 4, "ready": 1.0}],
         }

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
+from srifty.cloud.local.processes import kill_all, tagged
+from srifty.cloud.local.run_folder import RunFolder
 from srifty.control.controller import Controller, Outcome, RunOrder, RunRule
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
@@ -56,12 +59,16 @@ class PlayedRun:
     rule: RunRule = RULE
     stops: list[int] = field(default_factory=lambda: [0])
     told: list[str] = field(default_factory=list)
+    tell: Callable[[str], None] | None = None
+    steps: int | None = None
+    per_sample_s: float = 0.0
+    kill_after: int | None = None
 
     @property
     def planning(self) -> Planning:
         latencies = {
-            "A": make_latency("A", (0.01, 0.0), (0.02, 0.0)),
-            "B": make_latency("B", (0.01, 0.0), (0.02, 0.0)),
+            "A": make_latency("A", (0.01, self.per_sample_s), (0.02, self.per_sample_s)),
+            "B": make_latency("B", (0.01, self.per_sample_s), (0.02, self.per_sample_s)),
         }
         return Planning(
             self.job,
@@ -95,7 +102,7 @@ class PlayedRun:
         order = RunOrder(
             "run-1",
             "me",
-            (WORKER, str(self.job.iterations), str(self.every)),
+            (WORKER, str(self.steps or self.job.iterations), str(self.every)),
             hard_end_s=1e6,
             plays_gpus=True,
             checkpoint_folder=self.folder / "vms" / "checkpoints",
@@ -108,12 +115,32 @@ class PlayedRun:
             Clock(record.began_unix_s, record.clock_factor),
             rule=self.rule,
             is_asked_to_stop=lambda: self.stops[0],
-            tell=self.told.append,
+            tell=self.tell or self.told.append,
         )
 
     def run(self) -> Outcome:
+        """Has a controller control the run; one that `kill_after` looks ends as if killed."""
         with self.ledger() as ledger:
-            return self.controller(ledger).run()
+            controller = self.controller(ledger)
+            if self.kill_after is None:
+                return controller.run()
+            for _ in range(self.kill_after):
+                controller.look()
+                time.sleep(self.rule.tick_s)
+            raise KeyboardInterrupt
 
-    def with_job(self, **changes) -> PlayedRun:
-        return replace(self, job=replace(self.job, **changes))
+    def processes(self) -> list[int]:
+        """The processes of all its VMs."""
+        vms = RunFolder((self.folder / "vms").resolve()).all_vms()
+        return [pid for files in vms for pid in tagged(files.tag)]
+
+    def is_gone(self) -> bool:
+        """Whether nothing is left of its VMs, once those that said so have ended."""
+        for _ in range(600):
+            if not self.processes():
+                return True
+            time.sleep(0.05)
+        return False
+
+    def close(self) -> None:
+        kill_all(self.processes())

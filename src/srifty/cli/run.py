@@ -49,8 +49,10 @@ from srifty.units import format_duration, format_usd
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
 
-# A run ends itself when it has lasted so many times as long as forecast (95 %), or as its deadline.
+# VMs end themselves when a run has lasted so many times as long as forecast (95 %) or as its deadline
+# allows, and half an hour.
 _PATIENCE = 3.0
+_GRACE_S = 1800.0
 
 
 @dataclass(frozen=True)
@@ -230,10 +232,10 @@ def _at_live_prices(
 
 def _offer_of(planning: Planning, plan: Plan) -> _Offer:
     limits = planning.job.limits
-    lasts_s = max(_PATIENCE * plan.forecast.time_s.p95, _PATIENCE * (limits.deadline_s or 0.0))
+    lasts_s = _PATIENCE * max(plan.forecast.time_s.p95, limits.deadline_s or 0.0) + _GRACE_S
     usd_per_hour = plan.config.usd_per_hour + planning.job.extra_usd_per_hour
     cap_usd = limits.budget_usd or 0.0
-    return _Offer(plan, lasts_s, min(cap_usd, usd_per_hour * lasts_s / 3600) or cap_usd)
+    return _Offer(plan, lasts_s, min(cap_usd, usd_per_hour * lasts_s / 3600))
 
 
 def _show_request(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -221,6 +221,7 @@ class Controller:
         self._noted_s = float("-inf")
         self._candidates: tuple[Candidate, ...] = ()
         self._outcome: tuple[Ending, str] | None = None
+        self._closing: int | None = None
         self._restore()
 
     def run(self) -> Outcome:
@@ -282,9 +283,7 @@ class Controller:
             return
         self._pools = self._pools.after(event, self._policy.pools)
         if vm is not None and vm.phase is Phase.ASKED and self._never_came(event):
-            # Else VMs that die as they boot would be asked for again at once, for ever.
-            refusal = replace(event, kind=VmEventKind.FAILED, failure=LaunchFailure.CAPACITY)
-            self._pools = self._pools.after(refusal, self._policy.pools)
+            self._note_refusal(vm, event.at_s)
         words = f": {event.detail}" if event.detail else ""
         self._say(f"{event.vm}, {event.pool}: {event.kind}{words}", event.at_s)
         if event.failure in (LaunchFailure.PERMISSION, LaunchFailure.UNKNOWN):
@@ -297,6 +296,11 @@ class Controller:
         if event.kind is not VmEventKind.LAUNCHED:
             self._must_decide = True
             self._candidates = ()
+
+    def _note_refusal(self, vm: FleetVm, at_s: float) -> None:
+        """Counts a VM that never came as refused: else others would be asked for at once, for ever."""
+        refusal = VmEvent(at_s, VmEventKind.FAILED, vm.vm, vm.pool, LaunchFailure.CAPACITY)
+        self._pools = self._pools.after(refusal, self._policy.pools)
 
     def _never_came(self, event: VmEvent) -> bool:
         ends = (VmEventKind.LOST, VmEventKind.PREEMPTED, VmEventKind.TERMINATED)
@@ -370,18 +374,19 @@ class Controller:
     def _note_end(self, training: _Training, log: str, *, is_whole: bool) -> None:
         """Notes that a world has ended, and what that means."""
         now_s = self._clock.now_s()
-        if training.step is not None:
-            self._ledger.done(training.step, now_s, {"iteration": self._log.iteration})
-        else:
+        total = self._planning.job.iterations
+        is_finished = is_whole and self._log.iteration >= total
+        step = training.step
+        if step is None:
             step = self._ledger.begin("end-world", {"generation": training.world.generation}, now_s)
-            self._ledger.done(step, now_s, {"iteration": self._log.iteration})
+        ended = {"iteration": self._log.iteration, "is_finished": is_finished}
+        self._ledger.done(step, now_s, ended)
         self._training = None
         self._pace = None
         self._must_decide = True
         self._candidates = ()
-        total = self._planning.job.iterations
-        if is_whole and self._log.iteration >= total:
-            self._outcome = (Ending.FINISHED, f"All {total:,} iterations were made.")
+        if is_finished:
+            self._outcome = self._finished
             return
         noticed = any(self._fleet.vms[vm].phase is not Phase.READY for vm in training.vms)
         if is_whole and not training.is_ending and not noticed:
@@ -405,6 +410,10 @@ class Controller:
                 f"No progress: {self._stalls} starts in a row ended before a checkpoint newer than "
                 f"iteration {self._log.durable:,}.{where}",
             )
+
+    @property
+    def _finished(self) -> tuple[Ending, str]:
+        return Ending.FINISHED, f"All {self._planning.job.iterations:,} iterations were made."
 
     def _watch_money(self) -> None:
         """Stops before the money is spent, whatever the policy's next look would say."""
@@ -548,8 +557,11 @@ class Controller:
         ]
         if late:
             self._say(f"{', '.join(late)}: never came; given up")
+            for name in late:
+                self._note_refusal(self._fleet.vms[name], now_s)
             self._release(late)
             self._must_decide = True
+            self._candidates = ()
         missing = {
             pool: count
             for pool, count in self._fleet.missing(target).items()
@@ -658,6 +670,10 @@ class Controller:
         if self._outcome is None:
             raise RuntimeError("a run that goes on cannot be closed")
         ending, message = self._outcome
+        if self._closing is None:
+            self._closing = self._ledger.begin(
+                "close", {"ending": ending.value, "message": message}, self._clock.now_s()
+            )
         if self._training is not None and not self._training.is_ending:
             self._end_training(saves=ending in (Ending.STOPPED, Ending.MONEY))
         asked = self._is_asked_to_stop()
@@ -684,6 +700,7 @@ class Controller:
         self._ledger.note_progress(self._progress(now_s))
         outcome = Outcome(ending, message, now_s, self._spent_usd(now_s), self._log.iteration)
         self._close_forecasts(outcome)
+        self._ledger.done(self._closing, now_s)
         self._ledger.end(
             {
                 "ending": ending.value,
@@ -745,6 +762,8 @@ class Controller:
                 case "end-world":
                     if step.done_s is not None:
                         self._training = None
+                        if step.outcome is not None and step.outcome["is_finished"]:
+                            self._outcome = self._finished
                     elif self._training is not None:
                         self._training.step = step.number
                         self._training.saves = document.get("saves", False)
@@ -755,6 +774,9 @@ class Controller:
                     self._backend.terminate(document["vms"])
                     if step.done_s is None:
                         self._ledger.done(step.number, self._clock.now_s())
+                case "close":
+                    self._outcome = (Ending(document["ending"]), document["message"])
+                    self._closing = step.number
                 case _:
                     pass
         self._replay_events(released)
