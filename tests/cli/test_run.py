@@ -154,8 +154,9 @@ def test_launch_errors_are_told_apart(place, answer, code, words):
 
 def prices(path: Path, **usd: float) -> Path:
     header = "cloud,instance_type,market,region,zone,usd_per_hour,date,source\n"
+    date = "2026-07-20T12:00:00+00:00"
     rows = [
-        f"aws,g4dn.xlarge,{market.replace('_', '-')},us-east-1,,{value},2026-07-20T12:00:00+00:00,mock\n"
+        f"aws,g4dn.xlarge,{market.replace('_', '-')},us-east-1,,{value},{date},mock\n"
         for market, value in usd.items()
     ]
     path.write_text(header + "".join(rows), encoding="utf-8")
@@ -178,7 +179,7 @@ def test_prices_are_checked_again_before_launch(place):
     assert "$0.28 per hour in the catalog, $0.49 per hour now" in ended.err
     assert "1 x g4dn.xlarge (on-demand" in ended.err
     broken = srifty(
-        "run", *("--yes", "--name", "r2", "--live-prices", live), "--max-cost", "0.006",
+        "run", *("--yes", "--name", "r2", "--live-prices", live), "--set", "budget_usd=0.006",
         place / "job.yaml", "--", WORKER, "30", "5",
     )  # fmt: skip
     assert broken.code == 3

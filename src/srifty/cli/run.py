@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -49,8 +49,8 @@ from srifty.units import format_duration, format_usd
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
 
-# VMs end themselves when a run has lasted so many times as long as forecast (95 %) or as its deadline
-# allows, and half an hour.
+# VMs end themselves when a run has lasted so many times as long as forecast (95 %) or as its
+# deadline allows, and half an hour.
 _PATIENCE = 3.0
 _GRACE_S = 1800.0
 
@@ -174,7 +174,7 @@ def run_command(
     raise typer.Exit(ended({"ending": outcome.ending}))
 
 
-def _no_plan(bench: Workbench, result: PlanResult, *, as_json: bool) -> None:
+def _no_plan(bench: Workbench, result: PlanResult, *, as_json: bool) -> NoReturn:
     if as_json:
         typer.echo(dump(plan_result_document(result)))
     else:

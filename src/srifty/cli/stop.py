@@ -37,22 +37,26 @@ def stop(
     """
     place = find_run(run)
     place.stop.touch()
-    if place.controller is not None:
+    if _is_controlled(place):
         tell("asked the controller to save and to release everything")
         until_s = time.monotonic() + wait
-        while place.controller is not None and time.monotonic() < until_s:
+        while _is_controlled(place) and time.monotonic() < until_s:
             time.sleep(0.2)
     left: list[str] = []
-    if place.controller is None:
+    if not _is_controlled(place):
         left = _release(place)
     document = summary_of(place) | {"still_there": left}
     if as_json:
         typer.echo(dump(document))
     else:
         typer.echo(f"{document['run']}: {document['state']}")
-    if left or place.controller is not None:
+    if left or _is_controlled(place):
         tell(f"still there: {', '.join(left) or 'the controller'}; run this again")
         raise typer.Exit(EXIT_CLOUD_REFUSED)
+
+
+def _is_controlled(place: RunPlace) -> bool:
+    return place.controller is not None
 
 
 def _release(place: RunPlace) -> list[str]:

@@ -230,7 +230,7 @@ class Controller:
             self.look()
             if self._outcome is None:
                 time.sleep(self._rule.tick_s)
-        return self._close()
+        return self._close(self._outcome)
 
     def look(self) -> None:
         """Looks once at everything, and does what is to be done now."""
@@ -242,6 +242,8 @@ class Controller:
         if self._outcome is None:
             self._watch_money()
         now_s = self._clock.now_s()
+        if self._outcome is None and now_s >= self._order.hard_end_s:
+            self._outcome = (Ending.UNFINISHED, "The run's hard end has come: all VMs end then.")
         if self._outcome is None and (self._must_decide or now_s >= self._look_again_s):
             self._decide(now_s)
         if self._outcome is None:
@@ -298,7 +300,7 @@ class Controller:
             self._candidates = ()
 
     def _note_refusal(self, vm: FleetVm, at_s: float) -> None:
-        """Counts a VM that never came as refused: else others would be asked for at once, for ever."""
+        """Counts a VM that never came as refused: else more would be asked for, for ever."""
         refusal = VmEvent(at_s, VmEventKind.FAILED, vm.vm, vm.pool, LaunchFailure.CAPACITY)
         self._pools = self._pools.after(refusal, self._policy.pools)
 
@@ -375,7 +377,8 @@ class Controller:
         """Notes that a world has ended, and what that means."""
         now_s = self._clock.now_s()
         total = self._planning.job.iterations
-        is_finished = is_whole and self._log.iteration >= total
+        # What is saved is made, whether or not the script came to its last line.
+        is_finished = self._log.durable >= total or (is_whole and self._log.iteration >= total)
         step = training.step
         if step is None:
             step = self._ledger.begin("end-world", {"generation": training.world.generation}, now_s)
@@ -665,11 +668,9 @@ class Controller:
         self._ledger.done(step, self._clock.now_s())
         self._say(f"lets {', '.join(names)} go")
 
-    def _close(self) -> Outcome:
+    def _close(self, outcome: tuple[Ending, str]) -> Outcome:
         """Saves where training is to be gone on with, releases everything, and notes the end."""
-        if self._outcome is None:
-            raise RuntimeError("a run that goes on cannot be closed")
-        ending, message = self._outcome
+        ending, message = outcome
         if self._closing is None:
             self._closing = self._ledger.begin(
                 "close", {"ending": ending.value, "message": message}, self._clock.now_s()
@@ -698,20 +699,20 @@ class Controller:
         if ending is Ending.FINISHED:
             self._log.durable = self._log.iteration = self._planning.job.iterations
         self._ledger.note_progress(self._progress(now_s))
-        outcome = Outcome(ending, message, now_s, self._spent_usd(now_s), self._log.iteration)
-        self._close_forecasts(outcome)
+        ended = Outcome(ending, message, now_s, self._spent_usd(now_s), self._log.iteration)
+        self._close_forecasts(ended)
         self._ledger.done(self._closing, now_s)
         self._ledger.end(
             {
                 "ending": ending.value,
                 "message": message,
-                "usd": outcome.usd,
-                "iteration": outcome.iteration,
+                "usd": ended.usd,
+                "iteration": ended.iteration,
                 "still_billed": left,
             },
             now_s,
         )
-        return outcome
+        return ended
 
     def _close_forecasts(self, outcome: Outcome) -> None:
         for forecast in self._ledger.forecasts():

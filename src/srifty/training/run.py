@@ -58,8 +58,8 @@ class Run:
     Args:
         share: of this worker.
         state: what is saved, by name: models, optimizers, schedulers, scalers.
-        folder: of the checkpoints, a path or a URL that fsspec knows, where SRIFTY_CHECKPOINT, which
-            `srifty run` sets, names none. With neither, nothing is saved.
+        folder: of the checkpoints, a path or a URL that fsspec knows; SRIFTY_CHECKPOINT, which
+            `srifty run` sets, counts more. With neither, nothing is saved.
         save_every: steps between two saves; if left out, as long as loses least time to saves and
             failures together.
         keep: how many checkpoints to keep, at least 2.
