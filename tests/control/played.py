@@ -11,10 +11,11 @@ from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
 from srifty.cloud.local.processes import kill_all, tagged
 from srifty.cloud.local.run_folder import RunFolder
-from srifty.control.controller import Controller, Outcome, RunOrder, RunRule
+from srifty.control.controller import Controller
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
 from srifty.control.records import RunRecord
+from srifty.control.run_order import Outcome, RunOrder, RunRule
 from srifty.core import Job, Limits, Location, Market, Offer, Overheads
 from srifty.core.scenario import PoolScript, Scenario
 from srifty.planner import BatchRange

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from srifty.control.controller import Ending
 from srifty.control.ledger import Ledger
+from srifty.control.run_order import Ending
 from srifty.core import Market, Objective
 from srifty.core.scenario import Act, Happening, PoolScript
 from tests.control.played import RULE, PlayedRun, job, offers

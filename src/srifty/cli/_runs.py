@@ -21,10 +21,11 @@ from srifty.cloud.backend import Backend
 from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
 from srifty.cloud.locks import holder
-from srifty.control.controller import Controller, Ending, Outcome, RunOrder, RunRule
+from srifty.control.controller import Controller
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
 from srifty.control.records import RunRecord
+from srifty.control.run_order import Ending, Outcome, RunOrder, RunRule
 from srifty.core.job import Job
 from srifty.core.scenario import Scenario
 from srifty.errors import InputError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from srifty.control.crew import read_pool
-from srifty.control.fleet import Fleet, FleetVm
+from srifty.control.fleet import Fleet
 from srifty.control.ledger import Ledger
+from srifty.control.restoring import asked_in
 
 
 def summary(ledger: Ledger, now_s: float, *, is_controlled: bool) -> dict[str, Any]:
@@ -81,12 +81,7 @@ def _vms(ledger: Ledger) -> list[dict[str, Any]]:
     fleet = Fleet()
     for step in ledger.steps():
         if step.kind == "launch":
-            fleet = fleet.asking(
-                [
-                    FleetVm(vm["vm"], read_pool(vm), vm["gpus"], vm["asked_s"])
-                    for vm in step.document["vms"]
-                ]
-            )
+            fleet = fleet.asking(asked_in(step))
     for event in ledger.events():
         fleet = fleet.after(event)
     return [
