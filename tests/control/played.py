@@ -64,6 +64,7 @@ class PlayedRun:
     steps: int | None = None
     per_sample_s: float = 0.0
     kill_after: int | None = None
+    preflight: tuple[str, ...] | None = None
 
     @property
     def planning(self) -> Planning:
@@ -107,6 +108,7 @@ class PlayedRun:
             hard_end_s=1e6,
             plays_gpus=True,
             checkpoint_folder=self.folder / "vms" / "checkpoints",
+            preflight=self.preflight,
         )
         return Controller(
             self.planning,

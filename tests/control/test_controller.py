@@ -190,3 +190,35 @@ def test_in_a_partial_launch_the_refused_cost_nothing_and_the_rest_goes_on(run):
         lines = ledger.bill(1e6).vms
     assert lines[3].usd == 0.0
     assert all(line.usd > 0 for line in lines[:3])
+
+
+SLEEPER = ("-c", "import time; time.sleep(600)")
+
+
+def mixed(run: PlayedRun, preflight: tuple[str, ...]) -> PlayedRun:
+    """A run whose best plan has two types of VMs, which try an exchange first."""
+    run.offers = offers(small=2, large=1, on_demand=0)
+    run.job = replace(job(30), objective=Objective.TIME)
+    run.per_sample_s = 0.001
+    run.preflight = preflight
+    return run
+
+
+def test_types_that_exchange_train_together(run):
+    assert mixed(run, ("-c", "")).run().ending is Ending.FINISHED
+    with ledger_of(run) as ledger:
+        kinds = [step.kind for step in ledger.steps()]
+        worlds = [s.document["config_text"] for s in ledger.steps() if s.kind == "world"]
+    assert kinds.index("preflight") < kinds.index("world")
+    assert "a1.small" in worlds[0]
+    assert "b1.large" in worlds[0]
+
+
+def test_types_that_hang_are_named_and_kept_apart(run):
+    run.rule = replace(RULE, preflight_s=0.5)
+    assert mixed(run, SLEEPER).run().ending is Ending.FINISHED
+    with ledger_of(run) as ledger:
+        worlds = [s.document["config_text"] for s in ledger.steps() if s.kind == "world"]
+    assert any("exchanges between a1.small and b1.large hang" in words for words in run.told)
+    assert worlds
+    assert all("+" not in config for config in worlds)

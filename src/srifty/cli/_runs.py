@@ -32,6 +32,8 @@ from srifty.errors import InputError
 from srifty.files.scenario_file import read_scenario
 
 _VARIABLE = "SRIFTY_RUNS"
+# What two VMs try before they train together: sizes around those at which mixed hosts have hung.
+_SWEEP = ("-m", "srifty", "probe", "--sizes", "4KiB..4MiB", "--seconds", "20")
 
 EXIT_MONEY = 6
 EXIT_CODES = {
@@ -162,6 +164,7 @@ def order_of(record: RunRecord, bench: Workbench, place: RunPlace) -> RunOrder:
         settings,
         plays_gpus=document["plays_gpus"],
         checkpoint_folder=None if "://" in str(checkpoint) else folder,
+        preflight=_SWEEP if document["preflight"] else None,
     )
 
 

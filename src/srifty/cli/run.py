@@ -111,6 +111,14 @@ def run_command(
     launcher: Annotated[
         Launcher, typer.Option(help="local: what starts the workers.")
     ] = Launcher.TORCHRUN,
+    preflight: Annotated[
+        bool,
+        typer.Option(
+            "--preflight",
+            help="Before a plan with several types is paid for, try an exchange between one VM of "
+            "each; needs torch there.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rent the VMs of a job's plan, train there, watch, and re-plan.
@@ -159,6 +167,7 @@ def run_command(
             "extra_usd_per_hour": job.extra_usd_per_hour,
             "plays_gpus": play_gpus,
             "launcher": launcher.value,
+            "preflight": preflight,
             "scenario": None if scenario is None else str(scenario.resolve()),
         },
     )

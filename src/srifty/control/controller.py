@@ -18,6 +18,7 @@ from srifty.control.hands import Hands
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
 from srifty.control.policy import decide
+from srifty.control.preflight import Preflight
 from srifty.control.restoring import restored
 from srifty.control.run_order import Ending, Outcome, RunOrder, RunRule
 from srifty.control.situation import PolicyRule, Situation
@@ -32,7 +33,6 @@ from srifty.core.events import (
     VmEvent,
     VmEventKind,
 )
-
 
 # Real seconds that it takes to have workers and VMs end.
 _ENDING_S = 2.0
@@ -100,6 +100,9 @@ class Controller:
             self._account,
             policy=self._policy,
             rule=self._rule,
+        )
+        self._preflight = Preflight(
+            self._state, order, backend, ledger, clock, self._rule, self._hands.say
         )
         if is_resumed:
             self._hands.say("goes on with this run after its controller was gone")
@@ -201,7 +204,8 @@ class Controller:
         state = self._state
         progress = self._progress(now_s)
         if not state.candidates:
-            state.candidates = self._planning.candidates(progress, state.pools, state.fleet.held())
+            planning = self._planning.without(state.apart)
+            state.candidates = planning.candidates(progress, state.pools, state.fleet.held())
         situation = self._situation(now_s, progress)
         decision = decide(
             self._planning.job, state.candidates, situation, state.pools, self._policy
@@ -221,22 +225,24 @@ class Controller:
             case DecisionKind.WAIT:
                 self._hands.order_config(None, decision)
                 if decision.cause is Cause.NO_PLAN and not self._can_ever_go_on():
-                    state.outcome = (
-                        Ending.UNFINISHED,
-                        "No VMs are left that the job could run on.",
+                    why = "".join(
+                        f" {' and '.join(sorted(pair))} could not exchange." for pair in state.apart
                     )
+                    words = f"No VMs are left that the job could run on.{why}"
+                    state.outcome = (Ending.UNFINISHED, words)
             case _:
                 self._hands.order_config(decision.config, decision)
                 if decision.replace:
                     self._hands.release(list(decision.replace))
 
     def _can_ever_go_on(self) -> bool:
-        state = self._state
-        now_s = self._clock.now_s()
-        offered = [Pool.of(offer) for offer in self._planning.offers]
-        return any(
-            state.pools.is_open(pool, now_s) or not state.pools.is_lost(pool) for pool in offered
-        )
+        """Whether waiting may help: some pool opens again, and not all plans are ruled out."""
+        pools = self._state.pools
+        opens = [Pool.of(offer) for offer in self._planning.offers]
+        if not any(not pools.is_lost(pool) for pool in opens):
+            return False
+        is_closed = any(not pools.is_open(pool, self._clock.now_s()) for pool in opens)
+        return is_closed or not self._state.apart
 
     def _situation(self, now_s: float, progress: Progress) -> Situation:
         state = self._state
@@ -284,7 +290,11 @@ class Controller:
             elif training is None and state.fleet.held():
                 self._hands.release(state.fleet.surplus(None, ()))
             return
-        self._hands.ask_for_missing(target)
+        pair = self._preflight.due(target) if training is None else None
+        self._hands.ask_for_missing(target, most=None if pair is None else 1)
+        if pair is not None:
+            self._preflight.look(pair)
+            return
         members = state.fleet.members(target)
         if members is None or (training is not None and training.is_ending):
             return

@@ -63,8 +63,13 @@ class Hands:
         """Tells people, with the time."""
         self._tell(f"{self._clock.now_s() if at_s is None else at_s:8.1f} s  {words}")
 
-    def ask_for_missing(self, target: ClusterConfig) -> None:
-        """Asks for the VMs that a configuration lacks, as far as their pools are open."""
+    def ask_for_missing(self, target: ClusterConfig, most: int | None = None) -> None:
+        """Asks for the VMs that a configuration lacks, as far as their pools are open.
+
+        Args:
+            target: the configuration.
+            most: VMs of each pool that are to be there at most; None: all of them.
+        """
         now_s = self._clock.now_s()
         late = [
             vm.vm
@@ -78,11 +83,13 @@ class Hands:
             self.release(late)
             self._state.must_decide = True
             self._state.candidates = ()
+        held = self._state.fleet.held()
         missing = {
-            pool: count
+            pool: count if most is None else min(count, max(most - held.get(pool, 0), 0))
             for pool, count in self._state.fleet.missing(target).items()
             if self._state.pools.is_open(pool, now_s)
         }
+        missing = {pool: count for pool, count in missing.items() if count}
         if not missing:
             return
         offers = {Pool.of(group.offer): group.offer for group in target.groups}

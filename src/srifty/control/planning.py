@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,7 +67,8 @@ class Planning:
             return ()
         result = self._plan(job, offers_left(self.offers, pools, held, progress.at_s))
         if self.prefer and result.plan is not None:
-            return (Candidate.of_plan(result.plan),)
+            found: tuple[Candidate, ...] = (Candidate.of_plan(result.plan),)
+            return tuple(each for each in found if not self._is_apart(each.config))
         found = candidates_of(result)
         if result.nearest is not None:
             nearest = Candidate.of_plan(result.nearest)
@@ -83,9 +84,9 @@ class Planning:
         """Returns the seconds that each group's compute takes in a step, as the profiles say."""
         return {group: self._compute_s(group) for group in config.groups}
 
-    def without(self, pair: frozenset[str]) -> Planning:
-        """Returns the planning that keeps two instance types apart."""
-        return replace(self, apart=self.apart | {pair})
+    def without(self, pairs: Iterable[frozenset[str]]) -> Planning:
+        """Returns the planning that keeps pairs of instance types apart."""
+        return replace(self, apart=self.apart | frozenset(pairs))
 
     def _compute_s(self, group: VmGroup) -> float:
         model = self.latencies[group.offer.instance_type.gpu]

@@ -55,6 +55,8 @@ def restored(
                 _end(state, step)
             case "release":
                 released += step.document["vms"]
+            case "preflight":
+                _learn(state, step)
             case "close":
                 state.outcome = (Ending(step.document["ending"]), step.document["message"])
                 state.closing = step.number
@@ -92,6 +94,14 @@ def _end(state: RunState, step: StepRecord) -> None:
         state.training.step = step.number
         state.training.saves = step.document.get("saves", False)
         state.training.stop_s = time.monotonic()
+
+
+def _learn(state: RunState, step: StepRecord) -> None:
+    """Has the state follow a sweep; one that was cut off is made again."""
+    state.generation = step.document["generation"]
+    has_passed = None if step.outcome is None else step.outcome["has_passed"]
+    if has_passed is not None:
+        (state.passed if has_passed else state.apart).add(frozenset(step.document["pair"]))
 
 
 def _redo(step: StepRecord, ledger: Ledger, backend: Backend, clock: Clock) -> None:

@@ -33,6 +33,7 @@ class RunRule:
         launch_s: seconds of the run after which a VM that never came counts as refused.
         most_stalls: worlds in a row that may end without a checkpoint newer than before.
         note_s: seconds of the run between two notes of progress.
+        preflight_s: real seconds that a sweep between two types of VMs may take.
     """
 
     tick_s: float = 0.5
@@ -43,6 +44,7 @@ class RunRule:
     launch_s: float = 900.0
     most_stalls: int = 5
     note_s: float = 10.0
+    preflight_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class RunOrder:
         settings: how the VMs are set up.
         plays_gpus: whether steps are held to the pace of the GPUs that are planned with.
         checkpoint_folder: where checkpoints can be seen by the controller; None: nowhere.
+        preflight: what one VM each of two types run before they train together; None: nothing.
     """
 
     run_id: str
@@ -66,6 +69,7 @@ class RunOrder:
     settings: RunSettings = field(default_factory=RunSettings)
     plays_gpus: bool = False
     checkpoint_folder: Path | None = None
+    preflight: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

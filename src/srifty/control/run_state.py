@@ -70,6 +70,8 @@ class RunState:
         pace: measured pace of what trains; None while too little is known.
         outcome: how the run ends, and why; None: it goes on.
         closing: number of the ledger's step that ends the run; None: not begun.
+        passed: pairs of instance types that were seen to exchange.
+        apart: pairs that were seen not to, and are kept apart.
     """
 
     log: TrainingLog
@@ -86,3 +88,5 @@ class RunState:
     pace: Pace | None = None
     outcome: tuple[Ending, str] | None = None
     closing: int | None = None
+    passed: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
+    apart: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
