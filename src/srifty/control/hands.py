@@ -162,7 +162,7 @@ class Hands:
         )
         self._backend.start_workers(world)
         self._ledger.done(step, self._clock.now_s())
-        self._state.training = Training(world, config, time.monotonic(), self._state.log.durable)
+        self._state.training = Training(world, config, now_s, self._state.log.durable)
         self._state.pace = None
 
     def end_training(self, *, saves: bool, again: bool = False) -> None:

@@ -81,7 +81,7 @@ def asked_in(step: StepRecord) -> list[FleetVm]:
 def _training_of(step: StepRecord, offers: Sequence[Offer]) -> Training:
     document = step.document
     config = read_config(document["config"], offers)
-    return Training(read_world(document), config, time.monotonic(), document["from_iteration"])
+    return Training(read_world(document), config, step.begun_s, document["from_iteration"])
 
 
 def _end(state: RunState, step: StepRecord) -> None:

@@ -21,7 +21,7 @@ class Training:
     Attributes:
         world: its workers.
         config: what it runs on.
-        began_s: real seconds at which it was started.
+        began_at_s: seconds since the command at which it was started.
         from_iteration: the newest checkpoint at its start.
         step: number of the ledger's step that ends it; None while it is to go on.
         saves: whether it was asked to save before its end.
@@ -32,7 +32,7 @@ class Training:
 
     world: World
     config: ClusterConfig
-    began_s: float
+    began_at_s: float
     from_iteration: int
     step: int | None = None
     saves: bool = False

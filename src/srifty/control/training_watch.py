@@ -93,9 +93,9 @@ class TrainingWatch:
         state = self._state
         now_s = self._clock.now_s()
         factor = self._clock.factor
-        began_s = now_s - (time.monotonic() - training.began_s) * factor
-        if state.log.heard_at_s <= began_s or state.log.iteration <= training.from_iteration:
-            return now_s - began_s > self._rule.start_s * factor
+        is_new = state.log.heard_at_s <= training.began_at_s
+        if is_new or state.log.iteration <= training.from_iteration:
+            return now_s - training.began_at_s > self._rule.start_s * factor
         overheads = self._job.overheads
         allowed_s = self._rule.silence_s * factor
         if state.pace is not None:
