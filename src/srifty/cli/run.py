@@ -128,7 +128,7 @@ def run_command(
     Exits with 3 where no plan meets the limits, 4 where the job did not finish, 5 where the cloud
     refused, 6 where the money was spent.
     """
-    # The options stand before the job file, so that the parser leaves the rest, "--" included, alone.
+    # Options stand before the job file: the parser leaves the rest alone, "--" included.
     command = command[1:] if command and command[0] == "--" else command
     if not command:
         raise InputError("say what to train with: srifty run job.yaml -- train.py", "SCRIPT")
