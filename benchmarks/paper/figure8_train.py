@@ -49,10 +49,11 @@ def main() -> None:
     model = st.distribute(network, share)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     run = st.Run(share, {"model": model, "optimizer": optimizer}, save_every=25)
-    for _, (points, labels) in st.steps(loader, run):
-        losses = cross_entropy(model(points), labels, reduction="none")
+    for _, batches in st.steps(loader, run, in_passes=True):
         optimizer.zero_grad()
-        st.mean_loss(losses).backward()
+        for points, labels in st.passes(model, batches):
+            losses = cross_entropy(model(points), labels, reduction="none")
+            st.mean_loss(losses).backward()
         optimizer.step()
     final = os.environ.get("FIGURE8_FINAL")
     if final and run.finished and share.rank == 0:

@@ -201,3 +201,10 @@ def test_a_changed_job_file_is_not_gone_on_with(place):
     write_job(place, JOB.replace("iterations: 30", "iterations: 31"), PROFILE)
     with pytest.raises(InputError, match="not what it was"):
         reopened_job(record)
+
+
+def test_workers_can_be_forked_from_a_loaded_interpreter(place):
+    ended = run(place, "--launcher", "preloaded")
+    assert ended.code == 0, ended.err
+    with Ledger.read(find_run("r1").ledger) as ledger:
+        assert ledger.run().document["command"] == [str(WORKER), "30", "5"]

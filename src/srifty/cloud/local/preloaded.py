@@ -26,6 +26,8 @@ def main() -> None:
     """Loads, waits for the line, starts the workers and sees them end."""
     with contextlib.suppress(ImportError):  # workers without torch can be played, too
         importlib.import_module("srifty.training")
+        # What the first DistributedDataParallel and optimizer would load in each worker anew.
+        importlib.import_module("torch._dynamo")
     line = sys.stdin.readline()
     if not line:
         return
