@@ -157,17 +157,22 @@ class Agent:
         world = read_json(self._files.world)
         generation = 0 if self._workers is None else self._workers.generation
         if world is not None and world["generation"] > generation:
-            if self._workers is not None:
-                self._workers.kill()
+            self._kill()
             self._start(world)
         if self._workers is None:
             return
         was_running = self._workers.exit_code is None
         kill = read_json(self._files.kill)
         if kill is not None and kill["generation"] >= self._workers.generation:
-            self._workers.kill()
+            self._kill()
         if was_running and self._workers.poll() is not None:
             self._report()
+
+    def _kill(self) -> None:
+        """Kills workers that have not ended, and with them what was preloaded."""
+        if self._workers is not None and self._workers.exit_code is None:
+            self._workers.kill()
+            self._preloaded = None
 
     def _preload(self) -> None:
         """Has an interpreter ready for the next workers, where they are forked from one."""

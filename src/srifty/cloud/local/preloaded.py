@@ -19,12 +19,14 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+from srifty.errors import InputError
+
 _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
     """Loads, waits for the line, starts the workers and sees them end."""
-    with contextlib.suppress(ImportError):  # workers without torch can be played, too
+    with contextlib.suppress(ImportError, InputError):  # workers without torch can be played, too
         importlib.import_module("srifty.training")
         # What the first DistributedDataParallel and optimizer would load in each worker anew.
         importlib.import_module("torch._dynamo")
