@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test check bench testbed testbed-clean clean
 
 demo: $(VENV)/installed
-	$(BIN)/srifty plan examples/resnet50.yaml
+	scripts/demo
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
@@ -41,4 +41,4 @@ $(VENV)/installed-train: $(VENV)/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .runs .pytest_cache .ruff_cache .hypothesis dist

@@ -12,6 +12,7 @@ from srifty.core.cluster import ClusterConfig, VmGroup
 from srifty.core.forecast import Distribution, IterationForecast, JobForecast
 from srifty.core.notation import format_config
 from srifty.core.plan import Plan, PlanResult
+from srifty.core.settings import RunSettings
 
 
 def dump(document: dict[str, Any]) -> str:
@@ -61,6 +62,14 @@ def plan_result_document(result: PlanResult) -> dict[str, Any]:
     return document
 
 
+def settings_document(settings: RunSettings) -> dict[str, Any]:
+    """Returns how the VMs of a run are set up, as a job file's `run` says it."""
+    document = asdict(settings)
+    for name in ("env", "tags"):
+        document[name] = dict(document[name])
+    return document
+
+
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Returns one plan."""
     return config_document(plan.config) | forecast_document(plan.forecast)
@@ -92,7 +101,10 @@ def forecast_document(forecast: JobForecast) -> dict[str, Any]:
 def _group_document(group: VmGroup) -> dict[str, Any]:
     return {
         "instance_type": group.offer.instance_type.name,
+        "cloud": group.offer.instance_type.cloud,
         "gpu": group.offer.instance_type.gpu,
+        "gpus": group.offer.instance_type.gpus,
+        "vcpus": group.offer.instance_type.vcpus,
         "cpu_vendor": group.offer.instance_type.cpu_vendor,
         "market": str(group.offer.market),
         "location": {

@@ -41,6 +41,7 @@ class Workbench:
         catalog: its offers, and what is to be said of them.
         simulator: forecasts iterations.
         batch_ranges: which micro-batches each GPU model takes.
+        latencies: latency models by GPU model.
         notes: what is to be said of the samples and the offers; full sentences.
     """
 
@@ -49,6 +50,7 @@ class Workbench:
     catalog: Resolved
     simulator: Simulator
     batch_ranges: dict[str, BatchRange]
+    latencies: dict[str, LatencyModel]
     notes: tuple[str, ...]
 
 
@@ -106,6 +108,7 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
         batch_ranges={
             profile.gpu: _batch_range(models[profile.gpu], profile) for profile in profiles
         },
+        latencies=models,
         notes=notes,
     )
 

@@ -1,7 +1,8 @@
 """The entry point: finds the command, runs it, turns errors into messages and exit codes.
 
 Exit codes: 0 done, 1 a fault of ours, 2 bad input, 3 no feasible plan, 4 a run ended without
-finishing its job, 5 the cloud refused, 130 Ctrl-C (143 where a profile is ended by SIGTERM).
+finishing its job, 5 the cloud refused, 6 stopped by the money cap, 130 Ctrl-C (143 where a profile
+is ended by SIGTERM).
 """
 
 from __future__ import annotations
@@ -24,8 +25,15 @@ from srifty.errors import CloudRefused, InputError, SriftyError
 COMMANDS = {
     "init": "Write a commented job file to start from.",
     "plan": "Find the VMs to rent for a job, or say why there are none.",
+    "export": "Put a plan in the words of torchrun, Ray, Slurm, Kubernetes or SkyPilot.",
     "simulate": "Forecast one cluster configuration.",
     "compare": "Every method and baseline on one job, side by side.",
+    "run": "Rent the VMs of a job's plan, train there, watch, and re-plan.",
+    "status": "Say where a run stands.",
+    "watch": "Show a run as it goes on.",
+    "resume": "Go on with a run whose controller is gone.",
+    "stop": "Have a run save, and release everything.",
+    "report": "Say what a run did and cost, forecasts beside outcomes.",
     "catalog": "Show prices and quotas; bring fresh ones.",
     "profile": "Measure a PyTorch model on the device at hand.",
     "probe": "Measure allreduce times among the processes at hand, under torchrun.",

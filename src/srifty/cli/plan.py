@@ -18,7 +18,7 @@ from srifty.catalog import (
     spot_cost_range_usd,
 )
 from srifty.cli._explanations import explanations_document, show_explanations
-from srifty.cli._json import dump, plan_result_document
+from srifty.cli._json import dump, plan_result_document, settings_document
 from srifty.cli._options import (
     AsJson,
     Batches,
@@ -135,7 +135,11 @@ def plan_command(
             explanations = explain(job, bench.catalog.offers, chosen, result, planned, progress)
     result = _with_catalog_notes(bench, replace(result, ranking=result.ranking[:top]))
     cost_range = _cost_range(bench, result)
-    document = plan_result_document(result) | {"cost_range_usd": cost_range}
+    document = plan_result_document(result) | {
+        "cost_range_usd": cost_range,
+        "job": job.name,
+        "run": settings_document(bench.file.settings),
+    }
     if explained:
         document["explanations"] = explanations_document(explanations)
     text = dump(document)

@@ -1,8 +1,9 @@
-"""Files that people write: JOB.yaml and PROFILE.json, read with all their errors at once."""
+"""Files that people give us: JOB.yaml, PROFILE.json, PLAN.json; all errors at once."""
 
 from srifty.files.iterations_csv import ObservedIterations, read_iterations
 from srifty.files.job_file import JobFile, read_job
 from srifty.files.latency_csv import LatencyCurve, read_latency_curves
+from srifty.files.plan_file import read_plan
 from srifty.files.profile_file import (
     builtin_profiles,
     builtin_workloads,
@@ -18,5 +19,6 @@ __all__ = [
     "read_iterations",
     "read_job",
     "read_latency_curves",
+    "read_plan",
     "read_profile",
 ]

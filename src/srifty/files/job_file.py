@@ -24,6 +24,7 @@ from srifty.core.job import (
     SyncMode,
 )
 from srifty.core.profile import WorkloadProfile
+from srifty.core.settings import RunSettings
 from srifty.core.supply import SupplyRequest
 from srifty.errors import InputError, Problem
 from srifty.files._fields import Duration, GlobalBatch, Limit, choice, global_batch
@@ -37,6 +38,7 @@ from srifty.files._reading import (
     read_count,
     shown,
 )
+from srifty.files._run_part import RunPart, settings_of
 from srifty.files._yaml import apply_change, load_yaml
 from srifty.files.profile_file import builtin_profiles, read_profile
 from srifty.inputs import read_text
@@ -89,6 +91,7 @@ class JobFile:
         allow_cross_zone: whether one plan may use several zones.
         prefer: instance types, the most wanted first.
         network: which network features the run will use.
+        settings: how the VMs of a run are set up.
         notes: how the file was read, where there was a choice; full sentences.
     """
 
@@ -100,6 +103,7 @@ class JobFile:
     allow_cross_zone: bool
     prefer: tuple[str, ...]
     network: NetworkPart
+    settings: RunSettings
     notes: tuple[str, ...] = ()
 
 
@@ -187,7 +191,7 @@ class _JobFile(FileModel):
     gradient_sync: _SyncFile = _SyncFile()
     allreduce: str | None = None
     observed: str | None = None
-    run: dict[str, Any] | None = None  # only `measure` and `run` read it
+    run: RunPart | None = None
 
 
 def read_job(path: Path, changes: Sequence[str] = (), *, now: datetime | None = None) -> JobFile:
@@ -227,8 +231,13 @@ def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
     samples = _beside(path, "allreduce", file.allreduce, problems)
     observed = _beside(path, "observed", file.observed, problems)
     supply: SupplyRequest | None = None
+    settings = RunSettings()
     try:
         supply = supply_of(file.offers, now, path.parent)
+    except InputError as error:
+        problems += error.problems
+    try:
+        settings = settings_of(file.run)
     except InputError as error:
         problems += error.problems
     raise_problems(problems, str(path))
@@ -279,6 +288,7 @@ def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
         allow_cross_zone=file.offers.allow_cross_zone,
         prefer=file.offers.prefer,
         network=file.network,
+        settings=settings,
         notes=_remainder(file, iterations),
     )
 

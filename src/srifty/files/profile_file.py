@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,13 +20,13 @@ from srifty.core.profile import (
 )
 from srifty.errors import InputError, Problem
 from srifty.files._gradient_fields import GradientFile, ParameterFile
+from srifty.files._json_text import load_json
 from srifty.files._reading import (
     Count,
     FileModel,
     Name,
     problems_of,
     raise_problems,
-    shown,
 )
 from srifty.inputs import read_text
 
@@ -148,38 +147,12 @@ def _is_json(name: str) -> bool:
 
 
 def _parse(text: str, source: str) -> WorkloadProfile:
-    try:
-        document: Any = json.loads(text, object_pairs_hook=_unique_keys, parse_int=_integer)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"is not JSON (line {error.lineno}, column {error.colno}: {error.msg}); "
-            f"a {_KIND} was expected",
-            source,
-        ) from None
-    except RecursionError:
-        raise InputError(f"is nested too deeply; a {_KIND} was expected", source) from None
-    except ValueError as error:  # from the hooks below
-        raise InputError(f"cannot be read: {error}; a {_KIND} was expected", source) from None
+    document: Any = load_json(text, source, _KIND)
     try:
         file = _ProfileFile.model_validate(document)
     except ValidationError as error:
         raise InputError(problems_of(error), source) from None
     return _build(file, source)
-
-
-def _integer(text: str) -> int:
-    if len(text) > 40:
-        raise ValueError(f"the number {text[:20]}... is too large")
-    return int(text)
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {shown(twice)} is given twice")
-    return mapping
 
 
 def _build(file: _ProfileFile, source: str) -> WorkloadProfile:

@@ -62,8 +62,8 @@ class Run:
     Args:
         share: of this worker.
         state: what is saved, by name: models, optimizers, schedulers, scalers.
-        folder: of the checkpoints, a path or a URL that fsspec knows; what SRIFTY_CHECKPOINT says
-            if left out. With neither, nothing is saved.
+        folder: of the checkpoints, a path or a URL that fsspec knows; SRIFTY_CHECKPOINT, which
+            `srifty run` sets, counts more. With neither, nothing is saved.
         save_every: steps between two saves; if left out, as long as loses least time to saves and
             failures together.
         keep: how many checkpoints to keep, at least 2.
@@ -130,7 +130,8 @@ class Run:
         self.stop_file = Path(stop_file) if stop_file else None
         self.notices = notices
         self.company = Company(share)
-        where = folder or variables.get(CHECKPOINT)
+        # What the run says comes first: a script's own folder may hold another run's checkpoints.
+        where = variables.get(CHECKPOINT) or folder
         self.checkpoints = (
             Checkpoints(where, state, keep=keep, rank=share.rank, group=self.company.save_group)
             if where

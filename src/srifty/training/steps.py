@@ -19,6 +19,7 @@ from srifty.training.exchange import Exchange, Reading
 from srifty.training.lost_worker import explain_lost_workers
 from srifty.training.notices import NoticeWatch
 from srifty.training.order import seed_of
+from srifty.training.pace import Pace
 from srifty.training.progress import ProgressLog, StepLine
 from srifty.training.rows import rows
 from srifty.training.run import Dealer, Run
@@ -109,6 +110,7 @@ class _Loop:
         self._hurry = False
         self._reason: Reason | None = None
         self._step_s = 0.0
+        self._pace = Pace.from_environment()
         self._saved_s = self._ended_s = time.perf_counter()
         stack.callback(self._close)
 
@@ -121,6 +123,7 @@ class _Loop:
     def end_step(self) -> bool:
         """Counts a step as made; returns whether all workers stop."""
         run = self._run
+        self._pace.hold(self._ended_s)
         now_s = time.perf_counter()
         self._step_s, self._ended_s = now_s - self._ended_s, now_s
         if self._log is not None:

@@ -1,0 +1,328 @@
+"""`srifty run`: rent the VMs of a job's plan, train there, watch, and re-plan."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from srifty.catalog.store import read_prices
+from srifty.cli._json import dump, plan_document, plan_result_document
+from srifty.cli._options import AsJson, Changes, JobPath
+from srifty.cli._run_show import show_outcome
+from srifty.cli._runs import (
+    RunPlace,
+    capped,
+    control,
+    digest_of,
+    ended,
+    make_backend,
+    order_of,
+    planning_of,
+    runs_folder,
+    scenario_of,
+    tell,
+)
+from srifty.cli._show import console_for_results, describe_group, show_result
+from srifty.cli._workbench import Workbench, open_job
+from srifty.cli.plan import EXIT_NO_PLAN
+from srifty.cloud.backend import LaunchRequest, VmRequest
+from srifty.cloud.clock import Clock
+from srifty.cloud.local import Launcher
+from srifty.control.ledger import Ledger
+from srifty.control.planning import Planning
+from srifty.control.records import RunRecord
+from srifty.control.summary import summary
+from srifty.core.events import Pool
+from srifty.core.offers import Offer
+from srifty.core.plan import Plan, PlanResult
+from srifty.errors import InputError
+from srifty.units import format_duration, format_usd
+
+app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
+
+# VMs end themselves when a run has lasted so many times as long as forecast (95 %) or as its
+# deadline allows, and half an hour.
+_PATIENCE = 3.0
+_GRACE_S = 1800.0
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """A plan as it is offered to the user.
+
+    Attributes:
+        plan: the plan.
+        hard_end_s: seconds since the command at which all VMs end themselves.
+        worst_usd: what the run can cost at most, dollars in total.
+    """
+
+    plan: Plan
+    hard_end_s: float
+    worst_usd: float
+
+
+@app.command(
+    epilog="Example: srifty run job.yaml --max-cost 5 -- train.py --lr 0.1",
+    context_settings={"allow_interspersed_args": False},
+)
+def run_command(
+    job_path: JobPath,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- SCRIPT [ARGS]", help="What torchrun starts on the VMs."),
+    ] = None,
+    changes: Changes = None,
+    backend: Annotated[str, typer.Option(help="Where VMs come from: local.")] = "local",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the exact request; rent nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(metavar="USD", min=0.01, help="Never spend more than this in total."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="RUN", help="The run's name; made up if left out.")
+    ] = None,
+    live_prices: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PRICES.csv",
+            help="What the cloud charges now, in the catalog's format: checked before launch.",
+        ),
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(metavar="SCENARIO.yaml", help="local: how the played cloud behaves."),
+    ] = None,
+    play_gpus: Annotated[
+        bool,
+        typer.Option("--play-gpus", help="local: hold steps to the pace of the planned GPUs."),
+    ] = False,
+    launcher: Annotated[
+        Launcher, typer.Option(help="local: what starts the workers.")
+    ] = Launcher.TORCHRUN,
+    preflight: Annotated[
+        bool,
+        typer.Option(
+            "--preflight",
+            help="Before a plan with several types is paid for, try an exchange between one VM of "
+            "each; needs torch there.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Rent the VMs of a job's plan, train there, watch, and re-plan.
+
+    The options stand before the job file. Ctrl-C saves and releases everything.
+
+    Exits with 3 where no plan meets the limits, 4 where the job did not finish, 5 where the cloud
+    refused, 6 where the money was spent.
+    """
+    # Options stand before the job file: the parser leaves the rest alone, "--" included.
+    command = command[1:] if command and command[0] == "--" else command
+    if not command:
+        raise InputError("say what to train with: srifty run job.yaml -- train.py", "SCRIPT")
+    played = scenario_of(None if scenario is None else str(scenario))
+    bench = open_job(job_path, changes or ())
+    job = capped(bench.job, max_cost)
+    planning = planning_of(bench, job)
+    result = planning.first()
+    if result.plan is None:
+        _no_plan(bench, result, as_json=as_json)
+    planning, result = _at_live_prices(planning, result, live_prices, yes=yes)
+    if result.plan is None:
+        _no_plan(bench, result, as_json=as_json)
+    offer = _offer_of(planning, result.plan)
+    run_id = name or f"{_plain(job.name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    place = RunPlace((runs_folder() / run_id).resolve())
+    if dry_run:
+        _show_request(bench, planning, offer, run_id, backend, as_json=as_json)
+        return
+    if place.ledger.exists():
+        raise InputError(f"there is a run {run_id!r} already; resume it, or name another", "--name")
+    _confirm(planning, offer, yes=yes)
+    record = RunRecord(
+        run_id,
+        getpass.getuser(),
+        backend,
+        time.time(),
+        played.clock_factor,
+        {
+            "job": str(job_path.resolve()),
+            "digest": digest_of(job_path),
+            "changes": list(changes or ()),
+            "command": _absolute(command),
+            "hard_end_s": offer.hard_end_s,
+            "cap_usd": job.limits.budget_usd,
+            "deadline_s": job.limits.deadline_s,
+            "iterations": job.iterations,
+            "extra_usd_per_hour": job.extra_usd_per_hour,
+            "plays_gpus": play_gpus,
+            "launcher": launcher.value,
+            "preflight": preflight,
+            "scenario": None if scenario is None else str(scenario.resolve()),
+        },
+    )
+    with Ledger.create(place.ledger, record) as ledger:
+        tell(f"run {run_id}; see it with: srifty watch {run_id}")
+        ledger.note_forecast(plan_document(offer.plan), 0.0)
+        outcome = control(place, ledger, planning, order_of(record, bench, place), tell)
+        document = summary(ledger, outcome.at_s, is_controlled=False)
+    if as_json:
+        typer.echo(dump(document))
+    else:
+        show_outcome(console_for_results(), document)
+    raise typer.Exit(ended({"ending": outcome.ending}))
+
+
+def _no_plan(bench: Workbench, result: PlanResult, *, as_json: bool) -> NoReturn:
+    if as_json:
+        typer.echo(dump(plan_result_document(result)))
+    else:
+        show_result(console_for_results(), bench.job, result)
+    raise typer.Exit(EXIT_NO_PLAN)
+
+
+def _at_live_prices(
+    planning: Planning, result: PlanResult, live: Path | None, *, yes: bool
+) -> tuple[Planning, PlanResult]:
+    """Plans anew where what is to be rented costs something else by now.
+
+    Asks before it takes a plan that costs more than the first one did; `--yes` takes it as long as
+    it keeps the budget, which the planner sees to.
+    """
+    if live is None or result.plan is None:
+        return planning, result
+    prices = {
+        (p.region, p.zone, p.instance_type, p.market): p.usd_per_hour for p in read_prices(live)
+    }
+
+    def now(offer: Offer) -> Offer:
+        place, kind = offer.location, offer.instance_type.name
+        for zone in (place.zone, None):
+            usd = prices.get((place.region, zone, kind, offer.market))
+            if usd is not None and usd != offer.usd_per_hour:
+                return replace(offer, usd_per_hour=usd, price_source=str(live))
+        return offer
+
+    offers = tuple(now(offer) for offer in planning.offers)
+    if offers == planning.offers:
+        return planning, result
+    for before, after in zip(planning.offers, offers, strict=True):
+        if before.usd_per_hour != after.usd_per_hour:
+            tell(
+                f"{after.label} in {after.location}: {format_usd(before.usd_per_hour)} per hour in "
+                f"the catalog, {format_usd(after.usd_per_hour)} per hour now"
+            )
+    planning = replace(planning, offers=offers)
+    again = planning.first()
+    if again.plan is None:
+        tell("At today's prices no plan meets the limits.")
+        return planning, again
+    before_usd, now_usd = result.plan.forecast.cost_usd.mean, again.plan.forecast.cost_usd.mean
+    if now_usd > before_usd * 1.01:
+        question = (
+            f"At today's prices the run is expected to cost {format_usd(now_usd)} in total, not "
+            f"{format_usd(before_usd)}."
+        )
+        tell(question)
+        if not yes and not _ask("Go on"):
+            raise typer.Exit(EXIT_NO_PLAN)
+    return planning, again
+
+
+def _offer_of(planning: Planning, plan: Plan) -> _Offer:
+    limits = planning.job.limits
+    lasts_s = _PATIENCE * max(plan.forecast.time_s.p95, limits.deadline_s or 0.0) + _GRACE_S
+    usd_per_hour = plan.config.usd_per_hour + planning.job.extra_usd_per_hour
+    cap_usd = limits.budget_usd or 0.0
+    return _Offer(plan, lasts_s, min(cap_usd, usd_per_hour * lasts_s / 3600))
+
+
+def _show_request(
+    bench: Workbench,
+    planning: Planning,
+    offer: _Offer,
+    run_id: str,
+    backend: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Prints what would be asked for."""
+    vms = tuple(
+        VmRequest(
+            f"vm-{group_number}-{number}",
+            Pool.of(group.offer),
+            group.offer.instance_type.gpus,
+            group.offer.usd_per_hour,
+        )
+        for group_number, group in enumerate(offer.plan.config.groups, 1)
+        for number in range(1, group.count + 1)
+    )
+    request = LaunchRequest(
+        run_id, getpass.getuser(), vms, offer.hard_end_s, settings=bench.file.settings
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        clock = Clock.start()
+        made = make_backend(backend, Path(folder), clock, scenario_of(None), Launcher.TORCHRUN)
+        prepared = made.prepare(request)
+    document: dict[str, Any] = {
+        "plan": plan_document(offer.plan),
+        "usd_per_hour": offer.plan.config.usd_per_hour,
+        "worst_case_usd_total": offer.worst_usd,
+        "request": dict(prepared.document),
+    }
+    if not as_json:
+        _show_offer(planning, offer)
+    typer.echo(dump(document if as_json else {"request": document["request"]}))
+
+
+def _show_offer(planning: Planning, offer: _Offer) -> None:
+    forecast = offer.plan.forecast
+    hourly = offer.plan.config.usd_per_hour + planning.job.extra_usd_per_hour
+    time_s, cost = forecast.time_s, forecast.cost_usd
+    tell(
+        f"Ends in {format_duration(time_s.mean)} (90 %: {format_duration(time_s.p90)}), for "
+        f"{format_usd(cost.mean)} in total (90 %: {format_usd(cost.p90)})."
+    )
+    tell(
+        f"All VMs together cost {format_usd(hourly)} per hour. At worst this run costs "
+        f"{format_usd(offer.worst_usd)} in total: then it is stopped."
+    )
+
+
+def _confirm(planning: Planning, offer: _Offer, *, yes: bool) -> None:
+    """Shows what will be rented and asks; ends the command where the answer is no."""
+    for group in offer.plan.config.groups:
+        tell(f"  {describe_group(group)}, {format_usd(group.offer.usd_per_hour)} per hour each")
+    _show_offer(planning, offer)
+    if not yes and not _ask("Rent them"):
+        tell("nothing was rented")
+        raise typer.Exit(0)
+
+
+def _ask(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise InputError("nobody can be asked here; give --yes to go on without", "--yes")
+    return typer.confirm(question, err=True)
+
+
+def _plain(name: str) -> str:
+    """Returns a job's name as part of a run's, which has letters, digits and hyphens."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "run"
+
+
+def _absolute(command: list[str]) -> list[str]:
+    """Returns the command with its script found from anywhere, where it is a file here."""
+    script = Path(command[0])
+    return [str(script.resolve()) if script.is_file() else command[0], *command[1:]]

@@ -1,0 +1,92 @@
+"""What a controller knows of its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from srifty.cloud.backend import World
+from srifty.control.fleet import Fleet
+from srifty.control.pace import Pace, Watch
+from srifty.control.pools import Pools
+from srifty.control.run_order import Ending
+from srifty.control.situation import Candidate
+from srifty.control.training_log import TrainingLog
+from srifty.core.cluster import ClusterConfig
+
+
+@dataclass
+class Training:
+    """A world that was started.
+
+    Attributes:
+        world: its workers.
+        config: what it runs on.
+        began_at_s: seconds since the command at which it was started.
+        from_iteration: the newest checkpoint at its start.
+        step: number of the ledger's step that ends it; None while it is to go on.
+        saves: whether it was asked to save before its end.
+        stop_s: real seconds at which it was asked to end.
+        watch: of its pace.
+        alarmed_s: seconds since the command of the last window upon whose alarm was decided.
+    """
+
+    world: World
+    config: ClusterConfig
+    began_at_s: float
+    from_iteration: int
+    step: int | None = None
+    saves: bool = False
+    stop_s: float = 0.0
+    watch: Watch = field(default_factory=Watch)
+    alarmed_s: float = float("-inf")
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it was told to end."""
+        return self.step is not None
+
+    @property
+    def vms(self) -> tuple[str, ...]:
+        """The VMs it runs on."""
+        return tuple(vm.vm for vm in self.world.vms)
+
+
+@dataclass
+class RunState:
+    """What a controller knows of its run; all of it can be told again from the ledger.
+
+    Attributes:
+        log: how far training is.
+        fleet: the VMs.
+        pools: what is known of the pools.
+        target: what was decided to rent; None: nothing.
+        training: what trains now; None: nothing does.
+        generation: number of the newest world.
+        events: how many events of the back end are known.
+        stalls: worlds in a row that ended without a newer checkpoint.
+        has_begun: whether anything was decided before.
+        must_decide: whether something happened that a decision is due upon.
+        candidates: plans to choose among; empty: they are to be made anew.
+        pace: measured pace of what trains; None while too little is known.
+        outcome: how the run ends, and why; None: it goes on.
+        closing: number of the ledger's step that ends the run; None: not begun.
+        passed: pairs of instance types that were seen to exchange.
+        apart: pairs that were seen not to, and are kept apart.
+    """
+
+    log: TrainingLog
+    fleet: Fleet = field(default_factory=Fleet)
+    pools: Pools = field(default_factory=Pools)
+    target: ClusterConfig | None = None
+    training: Training | None = None
+    generation: int = 0
+    events: int = 0
+    stalls: int = 0
+    has_begun: bool = False
+    must_decide: bool = True
+    candidates: tuple[Candidate, ...] = ()
+    pace: Pace | None = None
+    outcome: tuple[Ending, str] | None = None
+    closing: int | None = None
+    passed: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
+    apart: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
