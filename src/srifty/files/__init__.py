@@ -1,4 +1,4 @@
-"""Files that people give us: JOB.yaml, PROFILE.json, PLAN.json, read with all their errors at once."""
+"""Files that people give us: jobs, profiles, plans, CSV; read with all their errors at once."""
 
 from srifty.files.iterations_csv import ObservedIterations, read_iterations
 from srifty.files.job_file import JobFile, read_job

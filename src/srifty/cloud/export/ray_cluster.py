@@ -173,7 +173,7 @@ def _one_cloud(deployment: Deployment) -> str:
     clouds = deployment.clouds()
     markets = {group.market for group in deployment.plan.groups}
     regions = {group.location.region for group in deployment.plan.groups}
-    if len(clouds) > 1 or clouds[0] not in _CLOUDS or Market.OWNED in markets:
+    if len(clouds) != 1 or clouds[0] not in _CLOUDS or Market.OWNED in markets:
         raise InputError(
             f"Ray's cluster launcher takes VMs of one cloud ({' or '.join(_CLOUDS)}), not of "
             f"{', '.join(clouds)}; export the plan as torchrun or sbatch, which take any machines"
