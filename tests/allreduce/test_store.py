@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srifty.allreduce import _database as database
+from srifty import database
+from srifty.allreduce import store as store_module
+from srifty.allreduce._database import STORE
 from srifty.allreduce.records import Added, SourceFile
 from srifty.allreduce.store import SampleStore, store_path
 from srifty.core.allreduce import AllreduceSample, Collective
@@ -317,8 +319,8 @@ def test_reading_where_nothing_can_be_written(store, path, monkeypatch):
 
 def test_an_older_store_is_brought_up_to_date(store, path, monkeypatch):
     store.add([SMALL], file=LOG)
-    newer = (*database._MIGRATIONS, ("ALTER TABLE files ADD COLUMN note TEXT",))
-    monkeypatch.setattr(database, "_MIGRATIONS", newer)
+    newer = (*STORE.migrations, ("ALTER TABLE files ADD COLUMN note TEXT",))
+    monkeypatch.setattr(store_module, "STORE", replace(STORE, migrations=newer))
     for _ in range(2):
         with SampleStore.open(path) as again:
             assert again.samples() == (SMALL,)
@@ -329,8 +331,8 @@ def test_an_older_store_is_brought_up_to_date(store, path, monkeypatch):
 
 def test_a_migration_that_fails_leaves_the_old_store(store, path, monkeypatch):
     store.add([SMALL], file=LOG)
-    broken = (*database._MIGRATIONS, ("DELETE FROM holdings", "DROP TABLE nonsense"))
-    monkeypatch.setattr(database, "_MIGRATIONS", broken)
+    broken = (*STORE.migrations, ("DELETE FROM holdings", "DROP TABLE nonsense"))
+    monkeypatch.setattr(store_module, "STORE", replace(STORE, migrations=broken))
     with pytest.raises(sqlite3.OperationalError):
         SampleStore.open(path)
     monkeypatch.undo()

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
-from srifty.allreduce._database import SQLITE_MAGIC
 from srifty.allreduce.dropped import DroppedRow
 from srifty.allreduce.logs import ParsedLog, read_log
 from srifty.allreduce.records import SourceFile
 from srifty.allreduce.samples import CSV_KIND, in_utc, parse_samples
 from srifty.allreduce.store import UNNAMED
 from srifty.core.allreduce import AllreduceSample, Collective
+from srifty.database import SQLITE_MAGIC
 from srifty.errors import InputError
 from srifty.inputs import decode_text
 

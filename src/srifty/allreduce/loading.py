@@ -10,7 +10,6 @@ from importlib import resources
 from pathlib import Path
 
 from srifty import __version__
-from srifty.allreduce._database import is_database
 from srifty.allreduce.blend import Blend, Progress
 from srifty.allreduce.boosting import BoostingOptions
 from srifty.allreduce.recipe import Recipe
@@ -20,6 +19,7 @@ from srifty.allreduce.store import UNNAMED, SampleStore, store_path
 from srifty.allreduce.table import SampleTable
 from srifty.core.allreduce import AllreduceSample, Collective
 from srifty.core.hardware import InstanceType
+from srifty.database import is_database
 from srifty.errors import InputError
 from srifty.inputs import read_bytes
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from srifty.allreduce._database import connect, explained, transaction
+from srifty.allreduce._database import STORE
 from srifty.allreduce._tables import (
     JOINED,
     kept_moment,
@@ -21,6 +21,7 @@ from srifty.allreduce._tables import (
 from srifty.allreduce.records import Added, Forgotten, ImportedFile, SourceFile, StoredCurve
 from srifty.allreduce.samples import require_storable
 from srifty.core.allreduce import AllreduceSample, Collective, CurveKey
+from srifty.database import transaction
 from srifty.errors import InputError
 
 _VARIABLE = "SRIFTY_DB"
@@ -46,7 +47,7 @@ class SampleStore:
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
-        self._connection = connect(path, create=create)
+        self._connection = STORE.connect(path, create=create)
 
     @classmethod
     def open(cls, path: Path, *, create: bool = True) -> SampleStore:
@@ -90,7 +91,7 @@ class SampleStore:
             return Added(0, 0)
         for sample in samples:
             require_storable(sample)
-        with explained(self.path), transaction(self._connection, writing=True):
+        with STORE.explained(self.path), transaction(self._connection, writing=True):
             others = self._rows("SELECT id, key FROM files WHERE sha256 = ?", file.sha256)
             known = file.key in {key for _, key in others}
             file_id = self._file_id(file, len(samples))
@@ -154,7 +155,7 @@ class SampleStore:
 
     def curves(self) -> tuple[StoredCurve, ...]:
         """Returns what there is of each curve, sorted by instance type."""
-        with explained(self.path):
+        with STORE.explained(self.path):
             rows = self._rows(
                 "SELECT collective, instance_type, config, transport, library_version, "
                 "group_concat(DISTINCT world_size), max(vms), min(size_bytes), max(size_bytes), "
@@ -173,7 +174,7 @@ class SampleStore:
 
     def files(self) -> tuple[ImportedFile, ...]:
         """Returns the imports, the oldest first."""
-        with explained(self.path):
+        with STORE.explained(self.path):
             rows = self._rows(
                 "SELECT key, name, sha256, answers, imported_at, rows, (SELECT count(*) FROM "
                 "holdings WHERE file_id = files.id) FROM files ORDER BY id"
@@ -191,7 +192,7 @@ class SampleStore:
         Every change of the samples draws a new random one in the same transaction, so neither a
         kill nor a restored copy can make two contents share one; reading it costs one row.
         """
-        with explained(self.path):
+        with STORE.explained(self.path):
             ((fingerprint,),) = self._rows("SELECT fingerprint FROM store")
         return str(fingerprint)
 
@@ -216,7 +217,7 @@ class SampleStore:
             InputError: the store holds no such import or type, or cannot be written.
         """
         with (
-            explained(self.path),
+            STORE.explained(self.path),
             transaction(self._connection, writing=True, keep=not dry_run),
         ):
             clauses, values = ["1"], list[Any]()
@@ -248,7 +249,7 @@ class SampleStore:
         self, collective: Collective | None, instance_types: Collection[str] | None
     ) -> tuple[dict[int, dict[str, Any]], list[Any]]:
         """Returns what the samples of each series share, and the rows of those series."""
-        with explained(self.path), transaction(self._connection, writing=False):
+        with STORE.explained(self.path), transaction(self._connection, writing=False):
             shared = {
                 series_id: fields
                 for series_id, fields in shared_fields(self._connection).items()

@@ -41,8 +41,8 @@ class Pool:
 class VmEventKind(StrEnum):
     """What happened to a VM.
 
-    `LAUNCHED`: it runs, and is billed from now on. `FAILED`: it never will. `NOTICE`: it is going to
-    be taken back. `PREEMPTED`: it was. `LOST`: nothing is heard of it, though it may still be
+    `LAUNCHED`: it runs, and is billed from now on. `FAILED`: it never will. `NOTICE`: it is going
+    to be taken back. `PREEMPTED`: it was. `LOST`: nothing is heard of it, though it may still be
     billed. `RECOVERED`: it is heard of again. `TERMINATED`: the run ended it, or it ended itself.
     """
 

@@ -1,0 +1,426 @@
+"""The local back end: a VM is an agent process that starts workers on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from srifty.cloud.backend import (
+    LaunchRequest,
+    Prepared,
+    VmState,
+    VmStatus,
+    VmWorkers,
+    WorkerLines,
+    WorkersStatus,
+    World,
+)
+from srifty.cloud.clock import Clock
+from srifty.cloud.failures import read_refusal
+from srifty.cloud.local.launcher import Launcher
+from srifty.cloud.local.processes import VM_TAG, kill_all, tagged
+from srifty.cloud.local.run_folder import (
+    Entry,
+    RunFolder,
+    VmFolder,
+    append_entry,
+    happening_document,
+    pool_document,
+    read_json,
+    read_pool,
+    write_json,
+)
+from srifty.cloud.locks import holder
+from srifty.core.events import Pool, VmEvent, VmEventKind
+from srifty.core.scenario import Scenario
+from srifty.errors import InputError
+
+# Real seconds: what hangs, hangs in real time, whatever a run's clock says. A lost VM must be
+# noticed within 15.
+_LOST_AFTER_S = 10.0
+# Real seconds that an agent has to end its VM before it is killed.
+_END_PATIENCE_S = 5.0
+_START_PATIENCE_S = 60.0
+
+
+class LocalBackend:
+    """VMs that are processes of this machine.
+
+    Args:
+        folder: of the run; is made if need be. A back end that is made anew for the same folder
+            goes on with what is there.
+        clock: the run's.
+        scenario: what the played cloud does.
+        launcher: what starts the workers.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        scenario: Scenario | None = None,
+        *,
+        launcher: Launcher = Launcher.TORCHRUN,
+    ) -> None:
+        self._run = RunFolder(folder.resolve())
+        self._clock = clock
+        self._scenario = scenario or Scenario()
+        self._launcher = launcher
+        self._children: list[int] = []
+        self._run.vms.mkdir(parents=True, exist_ok=True)
+        self._run.progress.mkdir(exist_ok=True)
+        self._run.heartbeat.touch()
+
+    def prepare(self, request: LaunchRequest) -> Prepared:
+        """Returns the launch as it would be sent; see `Backend`."""
+        settings = request.settings
+        unset = [name for name in settings.secrets if name not in os.environ]
+        if unset:
+            raise InputError(
+                f"secrets that are not set in this environment: {', '.join(unset)}; export them, "
+                "or take them out of run.secrets"
+            )
+        document = {
+            "run_id": request.run_id,
+            "tags": dict(request.tags()),
+            "hard_end_s": request.hard_end_s,
+            "silence_s": request.silence_s,
+            "workdir": str(Path(settings.workdir).resolve()),
+            "env": dict(settings.env),
+            "secrets": list(settings.secrets),
+            "not used here": {
+                "image": settings.image,
+                "setup": list(settings.setup),
+                "subnet": settings.subnet,
+            },
+            "vms": [
+                {
+                    "vm": vm.vm,
+                    "token": request.token(vm.vm),
+                    "gpus": vm.gpus,
+                    "usd_per_hour": vm.usd_per_hour,
+                    **pool_document(vm.pool),
+                }
+                for vm in request.vms
+            ],
+        }
+        return Prepared(self.name, document)
+
+    def launch(self, prepared: Prepared) -> None:
+        """Asks for the VMs; see `Backend`."""
+        self._run.heartbeat.touch()
+        for vm in prepared.document["vms"]:
+            files = self._run.vm(vm["vm"])
+            before = read_json(files.request)
+            if before is None:
+                self._ask(files, vm, prepared.document)
+            elif before["token"] != vm["token"]:
+                raise InputError(
+                    f"{vm['vm']} was asked for before, by another request; name VMs once in a run"
+                )
+        self._look()
+
+    def events(self, after: int) -> list[VmEvent]:
+        """Returns what happened; see `Backend`."""
+        self._run.heartbeat.touch()
+        self._reap()
+        self._look()
+        pools: dict[str, Pool] = {}
+        events: list[VmEvent] = []
+        for entry in self._run.entries()[after:]:
+            if entry.vm not in pools:
+                pools[entry.vm] = read_pool(_request(self._run.vm(entry.vm)))
+            events.append(
+                VmEvent(
+                    entry.at_s, entry.kind, entry.vm, pools[entry.vm], entry.failure, entry.detail
+                )
+            )
+        return events
+
+    def start_workers(self, world: World) -> None:
+        """Starts a world; see `Backend`."""
+        for vm in world.vms:
+            gpus = _request(self._known(vm.vm))["gpus"]
+            if vm.workers > gpus:
+                raise InputError(f"{vm.vm} has {gpus} GPUs, so {vm.workers} workers cannot run")
+        newest = read_json(self._run.world)
+        if newest is not None and newest["generation"] >= world.generation:
+            if newest["generation"] > world.generation:
+                raise InputError(
+                    f"generation {world.generation} is over; {newest['generation']} was started"
+                )
+            port = newest["port"]
+        else:
+            port = _free_port()
+        write_json(
+            self._run.world,
+            {
+                "generation": world.generation,
+                "port": port,
+                "vms": [vm.vm for vm in world.vms],
+            },
+        )
+        first = 0
+        for node, vm in enumerate(world.vms):
+            files = self._run.vm(vm.vm)
+            request = _request(files)
+            write_json(
+                files.world,
+                {
+                    "generation": world.generation,
+                    "command": list(world.command),
+                    "launcher": self._launcher.value,
+                    "shares": world.shares,
+                    "checkpoint": world.checkpoint or str(self._run.path / "checkpoints"),
+                    "env": {**request["env"], **dict(world.env)},
+                    "workdir": request["workdir"],
+                    "pace_s": vm.pace_s,
+                    "place": {
+                        "generation": world.generation,
+                        "node": node,
+                        "nodes": len(world.vms),
+                        "first_rank": first,
+                        "workers": vm.workers,
+                        "world_size": world.size,
+                        "port": port,
+                    },
+                },
+            )
+            first += vm.workers
+
+    def workers(self) -> list[VmWorkers]:
+        """Returns the workers of the newest world; see `Backend`."""
+        newest = read_json(self._run.world)
+        if newest is None:
+            return []
+        generation: int = newest["generation"]
+        found: list[VmWorkers] = []
+        for name in newest["vms"]:
+            files = self._run.vm(name)
+            log = str(files.log(generation))
+            said = read_json(files.workers)
+            if holder(files.lock) is None:
+                continue
+            if said is None or said["generation"] != generation:
+                found.append(VmWorkers(name, generation, WorkersStatus.STARTING, log=log))
+            elif said["exit_code"] is None:
+                found.append(VmWorkers(name, generation, WorkersStatus.RUNNING, log=log))
+            else:
+                found.append(
+                    VmWorkers(name, generation, WorkersStatus.ENDED, said["exit_code"], log)
+                )
+        return found
+
+    def stop_workers(self, *, save: bool) -> None:
+        """Has the newest world end; see `Backend`."""
+        newest = read_json(self._run.world)
+        if newest is None:
+            return
+        if save:
+            self._run.stop(newest["generation"]).touch()
+            return
+        for name in newest["vms"]:
+            write_json(self._run.vm(name).kill, {"generation": newest["generation"]})
+
+    def progress(self, after: Mapping[int, int]) -> list[WorkerLines]:
+        """Returns what the workers logged; see `Backend`."""
+        found: list[WorkerLines] = []
+        for path in sorted(self._run.progress.glob("worker-*.jsonl")):
+            rank = int(path.stem.removeprefix("worker-"))
+            start = after.get(rank, 0)
+            with path.open("rb") as file:
+                file.seek(start)
+                whole, _, _ = file.read().rpartition(b"\n")
+            if whole:
+                lines = whole.decode(errors="replace").split("\n")
+                end = start + len(whole) + 1
+                found.append(WorkerLines(rank, end, tuple(line for line in lines if line)))
+        return found
+
+    def terminate(self, vms: Sequence[str]) -> None:
+        """Ends VMs; see `Backend`."""
+        for files in [self._known(name) for name in vms]:
+            if not files.end.exists():
+                files.end.touch()
+
+    def reconcile(self) -> list[VmState]:
+        """Returns every VM as it really is; see `Backend`."""
+        self._look()
+        entries = self._run.entries()
+        return [
+            _state(files, [entry for entry in entries if entry.vm == files.path.name])
+            for files in self._run.all_vms()
+            if files.request.exists()
+        ]
+
+    def _ask(self, files: VmFolder, vm: Mapping[str, Any], launch: Mapping[str, Any]) -> None:
+        """Has the played cloud answer a request for a VM."""
+        now_s = self._clock.now_s()
+        pool = read_pool(dict(vm))
+        script = self._scenario.script(pool)
+        past = [state for state in self.reconcile() if state.pool == pool]
+        refused = {entry.vm for entry in self._run.entries() if entry.kind is VmEventKind.FAILED}
+        held = sum(state.status is not VmStatus.GONE for state in past)
+        granted = sum(state.vm not in refused for state in past)
+        answer = script.answers[len(past)] if len(past) < len(script.answers) else None
+        supply = script.supply_at(now_s)
+        if answer is None and supply is not None and held >= supply:
+            answer = (
+                f"code=InsufficientInstanceCapacity type={pool.instance_type} az={pool.location}"
+            )
+        fate = script.fate(held, granted + 1, now_s)
+        request = {
+            **vm,
+            "tag": f"{launch['run_id']}/{vm['vm']}@{self._run.path}",
+            "tags": launch["tags"],
+            "env": launch["env"],
+            "workdir": launch["workdir"],
+            "hard_end_s": launch["hard_end_s"],
+            "silence_s": launch["silence_s"],
+            "origin_s": self._clock.origin_s,
+            "clock_factor": self._clock.factor,
+            "asked_s": now_s,
+            "boots_at_s": now_s + script.boot_s,
+            "refused": answer,
+            "happenings": [happening_document(what) for what in fate],
+        }
+        files.path.mkdir(exist_ok=True)
+        write_json(files.request, request)
+        self._answer(files, request)
+
+    def _refuse(self, name: str, answer: str, now_s: float) -> None:
+        refusal = read_refusal(answer)
+        append_entry(
+            self._run.journal,
+            Entry(now_s, VmEventKind.FAILED, name, refusal.text, refusal.kind, stopped_s=now_s),
+        )
+
+    def _answer(self, files: VmFolder, request: Mapping[str, Any]) -> None:
+        if request["refused"] is not None:
+            self._refuse(request["vm"], request["refused"], request["asked_s"])
+            return
+        files.pulse.touch()
+        module = "srifty.cloud.local.agent"
+        arguments = [sys.executable, "-m", module, str(self._run.path), files.path.name]
+        with (files.path / "agent.log").open("ab") as log:
+            # Not by subprocess, which complains of children that outlive their maker.
+            child = os.posix_spawn(
+                sys.executable,
+                arguments,
+                {**os.environ, VM_TAG: request["tag"]},
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, log.fileno(), 1),
+                    (os.POSIX_SPAWN_DUP2, log.fileno(), 2),
+                ],
+                setsid=True,
+            )
+            self._children.append(child)
+
+    def _reap(self) -> None:
+        """Has dead agents leave the table of processes."""
+        for child in self._children.copy():
+            pid, _ = os.waitpid(child, os.WNOHANG)
+            if pid:
+                self._children.remove(child)
+
+    def _look(self) -> None:
+        """Notes VMs that were lost or are heard of again, and ends those that do not end."""
+        over = {entry.vm for entry in self._run.entries() if entry.stopped_s is not None}
+        for files in self._run.all_vms():
+            if files.path.name not in over and files.request.exists():
+                self._look_at(files)
+
+    def _look_at(self, files: VmFolder) -> None:
+        name = files.path.name
+        if not files.pulse.exists():
+            # A request that is written down was granted or refused, whoever was killed since.
+            self._answer(files, _request(files))
+            return
+        now, pulsed = time.time(), files.pulse.stat().st_mtime
+        pid = holder(files.lock)
+        if pid is None:
+            started = files.lock.exists() and files.lock.stat().st_size > 0
+            if not started and now - pulsed < _START_PATIENCE_S and not files.end.exists():
+                return  # its agent is about to take the lock
+            self._bury(files, pulsed)
+            return
+        if files.end.exists() and now - files.end.stat().st_mtime > _END_PATIENCE_S and pid:
+            kill_all([pid])
+            return
+        mine = [entry for entry in self._run.entries() if entry.vm == name]
+        is_lost = bool(mine) and mine[-1].kind is VmEventKind.LOST
+        silent_s = now - pulsed
+        if silent_s > _LOST_AFTER_S and not is_lost:
+            detail = f"its agent has not been heard of for {silent_s:.0f} s"
+            self._say(VmEventKind.LOST, name, detail)
+        elif silent_s < _LOST_AFTER_S and is_lost:
+            self._say(VmEventKind.RECOVERED, name, "its agent is heard of again")
+
+    def _bury(self, files: VmFolder, pulsed: float) -> None:
+        """Notes the end of a VM whose agent is gone, unless that said so itself."""
+        name = files.path.name
+        if self._is_over(name):
+            return
+        request = _request(files)
+        kill_all(tagged(request["tag"]))
+        stopped_s = max(self._clock.at_s(pulsed), request["asked_s"])
+        if files.end.exists():
+            self._say(VmEventKind.TERMINATED, name, "as the run asked", stopped_s=stopped_s)
+        else:
+            self._say(VmEventKind.LOST, name, "its agent is gone", stopped_s=stopped_s)
+
+    def _say(
+        self, kind: VmEventKind, name: str, detail: str, *, stopped_s: float | None = None
+    ) -> None:
+        now_s = self._clock.now_s()
+        append_entry(self._run.journal, Entry(now_s, kind, name, detail, stopped_s=stopped_s))
+
+    def _is_over(self, name: str) -> bool:
+        return any(
+            entry.vm == name and entry.stopped_s is not None for entry in self._run.entries()
+        )
+
+    def _known(self, name: str) -> VmFolder:
+        files = self._run.vm(name)
+        if not files.request.exists():
+            raise InputError(f"{name!r} is no VM of this run")
+        return files
+
+
+def _request(files: VmFolder) -> dict[str, Any]:
+    return json.loads(files.request.read_text(encoding="utf-8"))
+
+
+def _state(files: VmFolder, entries: Sequence[Entry]) -> VmState:
+    """Returns what a VM's events amount to."""
+    running_s = stopped_s = None
+    status = VmStatus.BOOTING
+    taken_back = False
+    for entry in entries:
+        if entry.kind is VmEventKind.LAUNCHED:
+            running_s, status = entry.at_s, VmStatus.RUNNING
+        elif entry.kind is VmEventKind.LOST:
+            status = VmStatus.LOST
+        elif entry.kind is VmEventKind.RECOVERED:
+            status = VmStatus.BOOTING if running_s is None else VmStatus.RUNNING
+        taken_back |= entry.kind is VmEventKind.PREEMPTED
+        if entry.stopped_s is not None:
+            stopped_s, status = entry.stopped_s, VmStatus.GONE
+    return VmState(
+        files.path.name, read_pool(_request(files)), status, running_s, stopped_s, taken_back
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

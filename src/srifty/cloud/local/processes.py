@@ -1,0 +1,56 @@
+"""Processes of this machine: those of a VM, and what ends them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+# Every process of a VM carries this variable, by which it is found whoever started it.
+VM_TAG = "SRIFTY_LOCAL_VM"
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def dies_with_parent(number: signal.Signals) -> Callable[[], None]:
+    """Returns what a child calls before it runs its program, to be sent a signal if we die."""
+    parent = os.getpid()
+
+    def ask() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+        if os.getppid() != parent:  # it died before we could ask
+            os._exit(1)
+
+    return ask
+
+
+def tagged(tag: str, *settings: str) -> list[int]:
+    """Returns the processes of a VM by their ids, but for this one.
+
+    Args:
+        tag: the VM's; every process of it has it in its environment.
+        settings: further `NAME=value` that must be there.
+    """
+    wanted = {f"{VM_TAG}={tag}".encode(), *(setting.encode() for setting in settings)}
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # ended meanwhile, or another user's
+        if wanted.issubset(variables):
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def kill_all(pids: list[int], number: signal.Signals = signal.SIGKILL) -> None:
+    """Sends a signal to processes; one that is gone is passed over."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -1,0 +1,308 @@
+"""What to do now: pure, fed a clock, the same for real runs, simulated ones and replays of traces.
+
+In this order:
+
+1. Money is a hard cap: what would overrun it before the next look is stopped.
+2. A plan is *safe* if it keeps the deadline even if its VMs are reclaimed at the worst moment: the
+   fallback, the cheapest plan that nobody reclaims and that keeps both limits, must still fit after
+   it. Doing nothing, or less than the fallback would do, must leave time for some interruptions more.
+   Where no firm plan keeps the limits, those are safe that keep them by themselves.
+3. If the pace, seen at its best, has missed a limit for two windows, any safe plan that meets all
+   limits wins, the best by the objective; the plan in force does not compete.
+4. Else the best safe plan takes over if it gains enough, its switching costs paid, or if the plan in
+   force is not safe any more or cannot be had. Waiting beats firm VMs while there is slack.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from srifty.control.outlook import Outlook
+from srifty.control.pools import Pools
+from srifty.control.situation import Candidate, PolicyRule, Situation
+from srifty.core.events import Cause, Decision, DecisionKind
+from srifty.core.job import Job, Objective
+
+_S_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What was chosen; None as candidate: to wait."""
+
+    candidate: Candidate | None
+    cause: Cause
+
+
+@dataclass(frozen=True)
+class _Fallbacks:
+    """Firm plans that keep both limits.
+
+    Attributes:
+        usual: what is taken when time runs out: the cheapest, or a faster one that costs as good as
+            the same.
+        last: the fastest: what saves the deadline after a loss.
+    """
+
+    usual: Candidate
+    last: Candidate
+
+
+def decide(
+    job: Job,
+    candidates: Sequence[Candidate],
+    situation: Situation,
+    pools: Pools,
+    rule: PolicyRule,
+) -> Decision:
+    """Returns what to do now.
+
+    Args:
+        job: the whole job; its limits count from the command.
+        candidates: plans that could be gone on with, also those whose pools are closed for now.
+        situation: where the run stands.
+        pools: what is known of the pools.
+        rule: what the policy weighs with.
+    """
+    outlook = Outlook(job, situation, pools, rule)
+    if _overruns(outlook):
+        return Decision(
+            situation.now_s,
+            DecisionKind.STOP,
+            Cause.MONEY,
+            None,
+            situation.now_s,
+            numbers=_numbers(outlook, None, None, None),
+        )
+    present = _present(outlook)
+    known = list(candidates)
+    known += [c for c in (present,) if c is not None and all(c.config != k.config for k in known)]
+    usable = [candidate for candidate in known if outlook.is_obtainable(candidate)]
+    fallbacks = _fallbacks(outlook, usable)
+    choice = _choose(outlook, known, usable, present, fallbacks)
+    return _decision(outlook, choice, present, fallbacks and fallbacks.usual)
+
+
+def _overruns(outlook: Outlook) -> bool:
+    """Whether what is rented would spend more than is left before the next look."""
+    situation = outlook.situation
+    if situation.iterations_left <= 0 or math.isinf(outlook.money_left_usd):
+        return False
+    rented = [c.usd_per_hour for c in (situation.running, situation.ordered) if c is not None]
+    usd_per_hour = max(rented, default=0.0) + outlook.job.extra_usd_per_hour
+    saving_s = outlook.rule.look_s + outlook.job.overheads.checkpoint_s
+    return outlook.money_left_usd <= usd_per_hour * saving_s / _S_PER_HOUR
+
+
+def _present(outlook: Outlook) -> Candidate | None:
+    """Returns the plan in force: what was ordered, or what runs where that cannot be had."""
+    ordered = outlook.situation.ordered
+    if ordered is not None and outlook.is_obtainable(ordered):
+        return ordered
+    return outlook.situation.running
+
+
+def _fallbacks(outlook: Outlook, usable: Sequence[Candidate]) -> _Fallbacks | None:
+    """Returns the firm plans that could still save both limits; None where there is none."""
+    firm = [
+        c
+        for c in usable
+        if c.is_firm
+        and outlook.rescue_s(c) <= outlook.time_left_s
+        and outlook.rescue_usd(c) <= outlook.money_left_usd
+    ]
+    if not firm:
+        return None
+    most_usd = (1.0 + outlook.rule.least_gain) * min(outlook.rescue_usd(c) for c in firm)
+    cheap = [c for c in firm if outlook.rescue_usd(c) <= most_usd]
+    return _Fallbacks(min(cheap, key=outlook.rescue_s), min(firm, key=outlook.rescue_s))
+
+
+def _choose(
+    outlook: Outlook,
+    known: Sequence[Candidate],
+    usable: Sequence[Candidate],
+    present: Candidate | None,
+    fallbacks: _Fallbacks | None,
+) -> _Choice:
+    """Returns what is best from here."""
+    situation = outlook.situation
+    fallback = None if fallbacks is None else fallbacks.usual
+    scores = {id(c): outlook.score(c, fallback) for c in usable}
+
+    def score(candidate: Candidate) -> tuple[float, float]:
+        return scores[id(candidate)], outlook.iteration_s(candidate)
+
+    safe = [c for c in usable if _is_safe(outlook, c, fallbacks)]
+    if situation.alarm and _was_meant_to_meet(outlook):
+        others = [c for c in safe if not outlook.is_running(c) and outlook.meets_limits(c)]
+        if not others:
+            return _Choice(present, Cause.NO_PLAN)
+        cause = Cause.LIMIT if situation.slow_vm is None else Cause.SLOW_VM
+        return _Choice(min(others, key=score), cause)
+    if not safe:
+        return _least_bad(outlook, usable, present)
+    best = min(safe, key=score)
+    in_force = next((c for c in safe if present is not None and _same(c, present)), None)
+    if in_force is not None:
+        gains = scores[id(best)] <= (1.0 - outlook.rule.least_gain) * scores[id(in_force)]
+        if gains:
+            return _Choice(best, Cause.CHEAPER)
+        return _Choice(in_force, Cause.ON_COURSE)
+    if _waiting_pays(outlook, known, scores[id(best)], fallback):
+        return _Choice(None, Cause.SLACK)
+    if not situation.has_begun:
+        return _Choice(best, Cause.FIRST)
+    unsafe = present is not None or (best.is_firm and situation.ordered is None)
+    return _Choice(best, Cause.NO_RETURN if unsafe else Cause.LOST)
+
+
+def _same(one: Candidate, other: Candidate) -> bool:
+    return one is other or one.config == other.config
+
+
+def _is_safe(outlook: Outlook, candidate: Candidate, fallbacks: _Fallbacks | None) -> bool:
+    """Whether a plan keeps the limits, whatever is reclaimed, if any firm plan can."""
+    if fallbacks is None or candidate.is_firm:
+        return outlook.meets_limits(candidate)
+    if outlook.cost_usd(candidate) > outlook.money_left_usd:
+        return False
+    usual = fallbacks.usual
+    if outlook.iteration_s(candidate) > outlook.iteration_s(usual, at_confidence=True):
+        return outlook.margin_s(candidate, usual) >= _reserve_s(outlook, usual)
+    return outlook.margin_s(candidate, fallbacks.last) >= 0.0
+
+
+def _reserve_s(outlook: Outlook, fallback: Candidate) -> float:
+    """Returns seconds of slack that are not waited away: they are worth more later.
+
+    A second of slack saves at most a second of firm VMs if it is waited away; what an interruption
+    costs buys a whole stay on cheap ones.
+    """
+    one_s = outlook.loss_s(fallback) + outlook.job.overheads.restore_s
+    return (outlook.rule.interruptions_kept + outlook.interruptions_to_come(fallback)) * one_s
+
+
+def _was_meant_to_meet(outlook: Outlook) -> bool:
+    """Whether what runs would keep the limits at its forecast pace.
+
+    What was chosen for being cheap while a fallback keeps the deadline is no disappointment.
+    """
+    situation = outlook.situation
+    running = situation.running
+    if running is None or situation.pace is None:
+        return False
+    as_forecast_s = situation.iterations_left * running.iteration_s + outlook.pauses_s
+    return situation.slow_vm is not None or as_forecast_s <= outlook.time_left_s
+
+
+def _least_bad(
+    outlook: Outlook, usable: Sequence[Candidate], present: Candidate | None
+) -> _Choice:
+    """Returns what misses the deadline least, within the money, where no plan meets all limits."""
+    affordable = [c for c in usable if outlook.cost_usd(c) <= outlook.money_left_usd]
+    best = min(affordable or usable, key=outlook.finish_s, default=None)
+    if best is None or present is None:
+        return _Choice(best, Cause.NO_PLAN)
+    in_force = next((c for c in usable if _same(c, present)), None)
+    least_s = (1.0 - outlook.rule.least_gain) * outlook.finish_s(present)
+    if in_force is not None and outlook.finish_s(best) > least_s:
+        return _Choice(in_force, Cause.NO_PLAN)
+    return _Choice(best, Cause.NO_PLAN)
+
+
+def _waiting_pays(
+    outlook: Outlook,
+    known: Sequence[Candidate],
+    best_score: float,
+    fallback: Candidate | None,
+) -> bool:
+    """Whether VMs that are cheaper than the best at hand may come in time, and nothing is lost."""
+    if outlook.job.objective is not Objective.COST or math.isinf(outlook.time_left_s):
+        return False
+    if fallback is None or outlook.margin_s(None, fallback) < _reserve_s(outlook, fallback):
+        return False
+    hoped_for = [
+        outlook.usd_per_iteration(c)
+        for c in known
+        if not c.is_firm and not any(outlook.pools.is_lost(pool) for pool in c.vms)
+    ]
+    return min(hoped_for, default=math.inf) < (1.0 - outlook.rule.least_gain) ** 2 * best_score
+
+
+def _decision(
+    outlook: Outlook, choice: _Choice, present: Candidate | None, fallback: Candidate | None
+) -> Decision:
+    """Returns the choice in words for whoever carries it out."""
+    situation, chosen = outlook.situation, choice.candidate
+    now_s, look_s = situation.now_s, outlook.rule.look_s
+    look_again_s = min(now_s + look_s, max(outlook.pools.next_opening_s(now_s), now_s + 1.0))
+    numbers = _numbers(outlook, chosen, present, fallback)
+    if chosen is None:
+        return Decision(
+            now_s, DecisionKind.WAIT, choice.cause, None, look_again_s, numbers=numbers
+        )
+    ordered = situation.ordered
+    stays = ordered is not None and _same(ordered, chosen) and situation.slow_vm is None
+    return Decision(
+        now_s,
+        DecisionKind.STAY if stays else DecisionKind.MOVE,
+        choice.cause,
+        chosen.config,
+        look_again_s,
+        train_on=_training_on_pays(outlook, chosen, fallback),
+        replace=() if stays or situation.slow_vm is None else (situation.slow_vm[0],),
+        numbers=numbers,
+    )
+
+
+def _training_on_pays(
+    outlook: Outlook, chosen: Candidate, fallback: Candidate | None
+) -> bool:
+    """Whether the present VMs should train while those of the chosen plan boot.
+
+    They should where their iterations cost no more than later ones may, or where time is missing.
+    """
+    running = outlook.situation.running
+    if running is None or outlook.job.objective is Objective.TIME:
+        return True
+    later = [outlook.usd_per_iteration(c) for c in (chosen, fallback) if c is not None]
+    if outlook.usd_per_iteration(running) <= max(later):
+        return True
+    return outlook.finish_s(chosen) + 2 * outlook.boot_s(chosen) > outlook.time_left_s
+
+
+def _numbers(
+    outlook: Outlook,
+    chosen: Candidate | None,
+    present: Candidate | None,
+    fallback: Candidate | None,
+) -> tuple[tuple[str, float], ...]:
+    """Returns the figures that a decision rests on."""
+    situation = outlook.situation
+    numbers = [
+        ("iterations_left", situation.iterations_left),
+        ("spent_usd", situation.spent_usd),
+        ("time_left_s", outlook.time_left_s),
+        ("money_left_usd", outlook.money_left_usd),
+    ]
+    if situation.pace is not None:
+        numbers += [
+            ("pace_per_s", situation.pace.mean),
+            ("best_pace_per_s", situation.pace.bound),
+        ]
+    for name, candidate in (("chosen", chosen), ("present", present), ("fallback", fallback)):
+        if candidate is not None:
+            numbers += [
+                (f"{name}_finish_s", outlook.finish_s(candidate)),
+                (f"{name}_cost_usd", outlook.cost_usd(candidate)),
+                (f"{name}_usd_per_iteration", outlook.usd_per_iteration(candidate)),
+            ]
+    if fallback is not None:
+        numbers += [
+            ("margin_s", outlook.margin_s(chosen, fallback)),
+            ("reserve_s", _reserve_s(outlook, fallback)),
+        ]
+    return tuple((name, value) for name, value in numbers)
