@@ -34,6 +34,7 @@ from srifty.cloud.local.run_folder import (
     pool_document,
     read_json,
     read_pool,
+    vm_state,
     write_json,
 )
 from srifty.cloud.locks import holder
@@ -256,7 +257,7 @@ class LocalBackend:
         self._look()
         entries = self._run.entries()
         return [
-            _state(files, [entry for entry in entries if entry.vm == files.path.name])
+            vm_state(files, [entry for entry in entries if entry.vm == files.path.name])
             for files in self._run.all_vms()
             if files.request.exists()
         ]
@@ -398,26 +399,6 @@ class LocalBackend:
 
 def _request(files: VmFolder) -> dict[str, Any]:
     return json.loads(files.request.read_text(encoding="utf-8"))
-
-
-def _state(files: VmFolder, entries: Sequence[Entry]) -> VmState:
-    """Returns what a VM's events amount to."""
-    running_s = stopped_s = None
-    status = VmStatus.BOOTING
-    taken_back = False
-    for entry in entries:
-        if entry.kind is VmEventKind.LAUNCHED:
-            running_s, status = entry.at_s, VmStatus.RUNNING
-        elif entry.kind is VmEventKind.LOST:
-            status = VmStatus.LOST
-        elif entry.kind is VmEventKind.RECOVERED:
-            status = VmStatus.BOOTING if running_s is None else VmStatus.RUNNING
-        taken_back |= entry.kind is VmEventKind.PREEMPTED
-        if entry.stopped_s is not None:
-            stopped_s, status = entry.stopped_s, VmStatus.GONE
-    return VmState(
-        files.path.name, read_pool(_request(files)), status, running_s, stopped_s, taken_back
-    )
 
 
 def _free_port() -> int:

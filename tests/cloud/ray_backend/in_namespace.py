@@ -1,0 +1,143 @@
+"""The contract on a Ray cluster of this machine; to be run where `lo` alone is up.
+
+Ray takes the machine's own address wherever it finds one, and its parts then dial it.
+"""
+
+import os
+import signal
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from srifty.cloud.backend import VmStatus, WorkersStatus
+from srifty.cloud.clock import Clock
+from srifty.cloud.ray_backend import RayBackend, RaySession
+from srifty.cloud.ray_backend.cluster_file import node_type
+from srifty.core.events import VmEventKind
+from tests.cloud.contract import SPOT, BackendContract, has, request, statuses, until, world
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    made = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    for _ in range(2):
+        add_node(made)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def add_node(cluster):
+    return cluster.add_node(num_cpus=1, num_gpus=2, resources={node_type(SPOT): 1})
+
+
+class Runs:
+    """Makes back ends of one run, and leaves none of its agents."""
+
+    def __init__(self, cluster, folder):
+        self.folder = folder
+        self.session = RaySession("run-1", cluster.address)
+
+    def backend(self, factor=1.0):
+        clock = Clock.start(factor)
+        agents = str(self.folder / "agents")
+        run = self.folder / "run"
+        return RayBackend(run, clock, self.session, rents=False, agent_folder=agents)
+
+    def close(self):
+        for vm in ("vm-1", "vm-2"):
+            self.session.forget(vm)
+
+
+@pytest.fixture
+def runs(cluster, tmp_path):
+    made = Runs(cluster, tmp_path)
+    yield made
+    made.close()
+
+
+class TestContract(BackendContract):
+    @pytest.fixture
+    def backend(self, runs):
+        return runs.backend()
+
+
+def launch(backend, *names):
+    backend.launch(backend.prepare(request(*names)))
+    until(has(backend, VmEventKind.LAUNCHED, *names))
+
+
+def test_a_new_controller_finds_all_as_it_was(runs):
+    backend = runs.backend()
+    launch(backend, "vm-1")
+    backend.start_workers(world(1, ("vm-1", 1)))
+    until(lambda: len(backend.progress({})) == 1)
+    (before,) = backend.progress({})
+    again = runs.backend()
+    assert again.events(0)[:1] == backend.events(0)[:1]
+    assert statuses(again) == {"vm-1": VmStatus.RUNNING}
+    until(lambda: again.progress({0: before.after}))
+    assert [each.status for each in again.workers()] == [WorkersStatus.RUNNING]
+
+
+def test_vms_end_themselves_without_a_controller(runs):
+    backend = runs.backend()
+    backend.launch(backend.prepare(request("vm-1", silence_s=1.5)))
+    until(has(backend, VmEventKind.LAUNCHED, "vm-1"))
+    backend.start_workers(world(1, ("vm-1", 1)))
+    until(lambda: backend.progress({}))
+    pause(4.0)
+    again = runs.backend()
+    until(has(again, VmEventKind.TERMINATED, "vm-1"))
+    assert "the controller was not heard of" in again.events(0)[-1].detail
+    assert statuses(again) == {"vm-1": VmStatus.GONE}
+
+
+def pause(seconds):
+    import time
+
+    time.sleep(seconds)
+
+
+def test_a_node_that_dies_is_told_and_its_vm_is_replaced(runs, cluster):
+    backend = runs.backend()
+    launch(backend, "vm-1", "vm-2")
+    backend.start_workers(world(1, ("vm-1", 1), ("vm-2", 1)))
+    until(lambda: len(backend.progress({})) == 2)
+    node = cluster.worker_nodes[-1]
+    cluster.remove_node(node, allow_graceful=False)
+    until(lambda: any(event.kind is VmEventKind.LOST for event in backend.events(0)))
+    (lost,) = [event.vm for event in backend.events(0) if event.kind is VmEventKind.LOST]
+    (left,) = {"vm-1", "vm-2"} - {lost}
+    assert statuses(backend) == {lost: VmStatus.GONE, left: VmStatus.RUNNING}
+    add_node(cluster)
+    backend.stop_workers(save=False)
+    backend.launch(backend.prepare(request("vm-3")))
+    until(has(backend, VmEventKind.LAUNCHED, "vm-3"))
+    backend.start_workers(world(2, (left, 1), ("vm-3", 2), steps=3))
+    until(lambda: {each.exit_code for each in backend.workers()} == {0})
+    assert sorted(lines.rank for lines in backend.progress({})) == [0, 1, 2]
+    backend.terminate(["vm-3"])
+    until(has(backend, VmEventKind.TERMINATED, "vm-3"))
+
+
+def test_an_agent_that_hangs_is_lost_and_found(runs):
+    backend = runs.backend()
+    launch(backend, "vm-1")
+    pid = agent_pid("vm-1")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        until(has(backend, VmEventKind.LOST, "vm-1"))
+        assert [state.is_billed for state in backend.reconcile()] == [True]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    until(has(backend, VmEventKind.RECOVERED, "vm-1"))
+    assert statuses(backend) == {"vm-1": VmStatus.RUNNING}
+
+
+def agent_pid(vm):
+    handle = ray.get_actor(vm, namespace="srifty-run-1")
+    return ray.get(handle.__ray_call__.remote(lambda _: os.getpid()))
