@@ -49,7 +49,9 @@ def triples(traces: Sequence[Trace], count: int, seed: int, **terms: float) -> l
         latest_s = trace.end_s - deadline_s
         if latest_s <= 0:
             continue
-        drawn.append(replace(made, start_s=float(rng.uniform(0, latest_s)), deadline_s=deadline_s))
+        drawn.append(
+            replace(made, start_s=float(rng.uniform(0, latest_s)), deadline_s=deadline_s)
+        )
     return drawn
 
 
@@ -72,7 +74,9 @@ def table(jobs: Sequence[Terms], outcomes: Mapping[str, Sequence[Outcome]]) -> s
         [t.on_demand_usd_per_hour * t.vms * (t.work_s + t.setup_s) / _S_PER_HOUR for t in jobs]
     )
     share = {name: np.array([o.cost_usd for o in own]) / full for name, own in outcomes.items()}
-    reliable = [name for name, own in outcomes.items() if name != _OURS and all(o.met for o in own)]
+    reliable = [
+        name for name, own in outcomes.items() if name != _OURS and all(o.met for o in own)
+    ]
     best = np.min([share[name] for name in reliable], axis=0)
     lines = [
         "| policy | deadlines met | mean cost | median | interruptions | we cost no more in |",

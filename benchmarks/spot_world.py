@@ -137,7 +137,9 @@ class World:
         """Lets time pass, no further than to the next thing that a policy must be told."""
         known = len(self.news)
         while (
-            self.now_s < until_s - _CLOSE_S and self.left_s > _CLOSE_S and len(self.news) == known
+            self.now_s < until_s - _CLOSE_S
+            and self.left_s > _CLOSE_S
+            and len(self.news) == known
         ):
             pace = len(self.training) / self.terms.vms
             stalled = self._stalled_until_s > self.now_s + _CLOSE_S

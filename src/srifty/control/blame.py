@@ -80,4 +80,6 @@ def blame(steps: Sequence[WorkerStep], forecast: IterationForecast) -> Blame:
         culprit = Culprit.NETWORK
     else:
         culprit = Culprit.ALL_WORKERS
-    return Blame(culprit, slowest if culprit is Culprit.VM else None, excess_s, alone_s, network_s)
+    return Blame(
+        culprit, slowest if culprit is Culprit.VM else None, excess_s, alone_s, network_s
+    )

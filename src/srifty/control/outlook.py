@@ -175,13 +175,9 @@ class Outlook:
     def interruptions_to_come(self, fallback: Candidate) -> float:
         """Returns how often VMs would be reclaimed if the rest were done in the pools known of."""
         now_s = self.situation.now_s
-        lasting_s = [
-            self.pools.lasting_s(pool, now_s, self.rule.pools) for pool in self.pools.records
-        ]
-        return (
-            self.situation.iterations_left
-            * self.iteration_s(fallback)
-            / min(lasting_s, default=math.inf)
+        lasting_s = [self.pools.lasting_s(pool, now_s, self.rule.pools) for pool in self.pools.records]
+        return self.situation.iterations_left * self.iteration_s(fallback) / min(
+            lasting_s, default=math.inf
         )
 
     def margin_s(self, candidate: Candidate | None, fallback: Candidate) -> float:

@@ -198,7 +198,9 @@ def _was_meant_to_meet(outlook: Outlook) -> bool:
     return situation.slow_vm is not None or as_forecast_s <= outlook.time_left_s
 
 
-def _least_bad(outlook: Outlook, usable: Sequence[Candidate], present: Candidate | None) -> _Choice:
+def _least_bad(
+    outlook: Outlook, usable: Sequence[Candidate], present: Candidate | None
+) -> _Choice:
     """Returns what misses the deadline least, within the money, where no plan meets all limits."""
     affordable = [c for c in usable if outlook.cost_usd(c) <= outlook.money_left_usd]
     best = min(affordable or usable, key=outlook.finish_s, default=None)
@@ -239,7 +241,9 @@ def _decision(
     look_again_s = min(now_s + look_s, max(outlook.pools.next_opening_s(now_s), now_s + 1.0))
     numbers = _numbers(outlook, chosen, present, fallback)
     if chosen is None:
-        return Decision(now_s, DecisionKind.WAIT, choice.cause, None, look_again_s, numbers=numbers)
+        return Decision(
+            now_s, DecisionKind.WAIT, choice.cause, None, look_again_s, numbers=numbers
+        )
     ordered = situation.ordered
     stays = ordered is not None and _same(ordered, chosen) and situation.slow_vm is None
     return Decision(
@@ -254,7 +258,9 @@ def _decision(
     )
 
 
-def _training_on_pays(outlook: Outlook, chosen: Candidate, fallback: Candidate | None) -> bool:
+def _training_on_pays(
+    outlook: Outlook, chosen: Candidate, fallback: Candidate | None
+) -> bool:
     """Whether the present VMs should train while those of the chosen plan boot.
 
     They should where their iterations cost no more than later ones may, or where time is missing.
