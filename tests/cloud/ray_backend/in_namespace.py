@@ -5,6 +5,7 @@ Ray takes the machine's own address wherever it finds one, and its parts then di
 
 import os
 import signal
+import time
 
 import pytest
 import ray
@@ -20,9 +21,7 @@ from tests.cloud.contract import SPOT, BackendContract, has, request, statuses, 
 
 @pytest.fixture(scope="module")
 def cluster():
-    made = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     for _ in range(2):
         add_node(made)
     yield made
@@ -89,17 +88,11 @@ def test_vms_end_themselves_without_a_controller(runs):
     until(has(backend, VmEventKind.LAUNCHED, "vm-1"))
     backend.start_workers(world(1, ("vm-1", 1)))
     until(lambda: backend.progress({}))
-    pause(4.0)
+    time.sleep(4.0)  # nobody asks for longer than the VM waits
     again = runs.backend()
     until(has(again, VmEventKind.TERMINATED, "vm-1"))
     assert "the controller was not heard of" in again.events(0)[-1].detail
     assert statuses(again) == {"vm-1": VmStatus.GONE}
-
-
-def pause(seconds):
-    import time
-
-    time.sleep(seconds)
 
 
 def test_a_node_that_dies_is_told_and_its_vm_is_replaced(runs, cluster):
@@ -107,12 +100,13 @@ def test_a_node_that_dies_is_told_and_its_vm_is_replaced(runs, cluster):
     launch(backend, "vm-1", "vm-2")
     backend.start_workers(world(1, ("vm-1", 1), ("vm-2", 1)))
     until(lambda: len(backend.progress({})) == 2)
-    node = cluster.worker_nodes[-1]
+    node = next(iter(cluster.worker_nodes))
     cluster.remove_node(node, allow_graceful=False)
     until(lambda: any(event.kind is VmEventKind.LOST for event in backend.events(0)))
-    (lost,) = [event.vm for event in backend.events(0) if event.kind is VmEventKind.LOST]
+    (lost,) = {event.vm for event in backend.events(0) if event.kind is VmEventKind.LOST}
     (left,) = {"vm-1", "vm-2"} - {lost}
-    assert statuses(backend) == {lost: VmStatus.GONE, left: VmStatus.RUNNING}
+    # Ray gives a node up a while after its agent was last heard of.
+    until(lambda: statuses(backend) == {lost: VmStatus.GONE, left: VmStatus.RUNNING})
     add_node(cluster)
     backend.stop_workers(save=False)
     backend.launch(backend.prepare(request("vm-3")))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -169,7 +168,3 @@ class RaySession:
 def _node_address(_: Any) -> str:
     """Returns the address of the node that this runs on."""
     return importlib.import_module("ray").util.get_node_ip_address()
-
-
-# Ray says so in a warning otherwise: what it does to GPUs of actors that ask for none.
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
