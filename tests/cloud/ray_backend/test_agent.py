@@ -71,6 +71,7 @@ def test_what_ends_the_vm_is_called_once(make, tmp_path):
     agent.end("again")
     until(mark.exists)
     until(lambda: mark.read_text() == "x")
+    until(lambda: agent._ending.returncode == 0)
     assert report(agent).ended == "as the run asked"
 
 

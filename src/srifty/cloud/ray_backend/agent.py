@@ -122,6 +122,7 @@ class VmAgent:
         self._exit_code: int | None = None
         self._notice_unix_s: float | None = None
         self._ended = ""
+        self._ending: subprocess.Popen[bytes] | None = None
         # Workers die with the thread that started them, so it is one that lives as long as we do.
         threading.Thread(target=self._live, daemon=True).start()
 
@@ -171,7 +172,7 @@ class VmAgent:
             if not self._ended:
                 self._ended = reason
                 if self._setup.end_command:
-                    subprocess.Popen(self._setup.end_command)  # noqa: S603 - of the back end
+                    self._ending = subprocess.Popen(self._setup.end_command)  # noqa: S603 - ours
 
     def read_more(self, sizes: dict[str, int]) -> dict[str, bytes]:
         """Returns what was appended to the VM's logs.
@@ -211,6 +212,8 @@ class VmAgent:
             self._process = self._torchrun(self._orders)
         if self._process is not None and self._exit_code is None:
             self._exit_code = self._process.poll()
+        if self._ending is not None:
+            self._ending.poll()
 
     def _reason_to_end(self) -> str:
         silence_s = time.time() - self._heard
