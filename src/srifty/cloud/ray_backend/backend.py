@@ -36,13 +36,15 @@ from srifty.cloud.ray_backend.launch_failures import refusals
 from srifty.cloud.ray_backend.launching import bring_up
 from srifty.cloud.ray_backend.mirror import Mirror
 from srifty.cloud.ray_backend.session import Answer, RaySession, Silence
-from srifty.core.events import VmEvent, VmEventKind
+from srifty.core.events import LaunchFailure, VmEvent, VmEventKind
 from srifty.errors import InputError
 
 # Real seconds: what hangs, hangs in real time, whatever a run's clock says. A lost VM must be
 # noticed within 15.
 _LOST_AFTER_S = 10.0
 _LOOK_EVERY_S = 0.2
+# Who has not answered for so long is not waited for: logs can be fetched later.
+_FRESH_S = 3.0
 
 
 class RayBackend:
@@ -224,7 +226,12 @@ class RayBackend:
         """Returns what the workers logged; see `Backend`."""
         self._look()
         over = self._over()
-        alive = [name for name in self._reports if name not in over]
+        now = time.monotonic()
+        alive = [
+            name
+            for name, heard in self._heard.items()
+            if name not in over and now - heard < _FRESH_S
+        ]
         self._mirror.fetch(alive)
         return self._mirror.lines(after)
 
@@ -306,6 +313,9 @@ class RayBackend:
                 self._say(VmEventKind.TERMINATED, name, "as the run asked", gone=True)
         elif answer.silence is Silence.DEAD and name in running:
             self._bury(files)
+        elif answer.silence is Silence.DEAD:
+            text = "its agent ended before it said anything; are srifty and ray on the image?"
+            self._fail(name, LaunchFailure.UNKNOWN, text)
         elif answer.silence is Silence.UNHEARD and name in running:
             heard = self._heard.setdefault(name, time.monotonic())
             silent_s = time.monotonic() - heard
@@ -347,11 +357,13 @@ class RayBackend:
             request = self._request(files)
             refusal = refusals(status, request["asked_unix_s"]).get(request["node_type"])
             if refusal is not None and files.path.name not in self._over():
-                self._session.forget(files.path.name)
-                now_s = self._clock.now_s()
-                kind, name = VmEventKind.FAILED, files.path.name
-                entry = Entry(now_s, kind, name, refusal.text, refusal.kind, stopped_s=now_s)
-                append_entry(self._run.journal, entry)
+                self._fail(files.path.name, refusal.kind, refusal.text)
+
+    def _fail(self, name: str, why: LaunchFailure, text: str) -> None:
+        self._session.forget(name)
+        now_s = self._clock.now_s()
+        entry = Entry(now_s, VmEventKind.FAILED, name, text, why, stopped_s=now_s)
+        append_entry(self._run.journal, entry)
 
     def _push_world(self) -> None:
         """Gives the newest world to those of its VMs that do not have it yet."""
