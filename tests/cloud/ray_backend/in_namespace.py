@@ -23,13 +23,15 @@ from srifty.core.events import VmEventKind
 from tests.cloud.contract import SPOT, BackendContract, has, request, statuses, until, world
 
 
+NODE = {"num_cpus": 1, "num_gpus": 2, "resources": {node_type(SPOT): 1, "an-offer": 1}}
+
+
 @pytest.fixture(scope="module")
 def cluster():
     head = {"num_cpus": 1, "include_dashboard": False}
     made = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
     for _ in range(3):  # one more than most tests need, to take a lost one's place
-        resources = {node_type(SPOT): 1, "an-offer": 1}
-        patiently(lambda: made.add_node(num_cpus=1, num_gpus=2, resources=resources))
+        patiently(lambda: made.add_node(**NODE))
     yield made
     ray.shutdown()
     made.shutdown()
@@ -40,7 +42,7 @@ def patiently(make):
     for _ in range(4):
         try:
             return make()
-        except Exception as error:  # noqa: BLE001, PERF203 - Ray's own has no class of its own
+        except Exception as error:
             if "timed out during startup" not in str(error):
                 raise
     pytest.skip("this machine is too busy for Ray to start a node within 30 seconds")
