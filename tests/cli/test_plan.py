@@ -190,3 +190,30 @@ def test_any_global_batch_sums_exactly(tmp_path, batch):
 def test_top(top):
     wide = ["--set", "deadline=24h", "--set", "budget_usd=1000"]
     assert len(plan(EXAMPLE, *wide, "--top", top)[1]["ranking"]) == top
+
+
+def test_a_profile_of_a_cpu_is_answered_with_how_to_estimate(tmp_path):
+    profile = profile_document(gpu="CPU (made up)")
+    outcome = srifty("plan", write_job(tmp_path, profile=profile))
+    assert outcome.code == 2
+    assert "the profiles are for CPU (made up); measure there, or estimate: " in outcome.err
+    assert "srifty profile MODULE:FACTORY --estimate-for T4 -o PROFILE.json" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["plan", "simulate"])
+def test_doubts_about_profile_and_synchronisation_are_said(tmp_path, command):
+    profile = profile_document(
+        source="srifty profile on CPU (made up)",
+        unused_parameters=[{"name": "spare.weight", "bytes": 4}],
+        find_unused_parameters=True,
+    )
+    # One GPU would exchange nothing.
+    extra = "minimize: time\ngradient_sync: {find_unused_parameters: false}"
+    path = write_job(tmp_path, job_text(extra=extra), profile)
+    config = ("--config", "2g4dn.xlarge@32") if command == "simulate" else ()
+    outcome = srifty(command, path, *config, "--json")
+    document = json.loads(outcome.out)
+    assert any("for T4 was measured on a CPU" in text for text in document["assumptions"])
+    found = [text for text in document["warnings"] if "spare.weight get no gradient" in text]
+    assert found
+    assert "static_graph=True" in found[0]

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from srifty.cli._profile_plot import plot_profile
 from srifty.cli._profile_show import show_profile
-from srifty.core import BatchLatency, Gradient, GradientSchedule, WorkloadProfile
+from srifty.core import BatchLatency, Gradient, GradientSchedule, Item, WorkloadProfile
 from srifty.errors import InputError
 from tests.command import srifty
 
@@ -45,6 +46,14 @@ def test_the_table_has_every_part():
         "[odd]",
     ):
         assert words in out
+
+
+def test_rates_are_in_what_a_sample_is_and_the_knee_is_explained():
+    out = shown(replace(PROFILE, item=Item("sequence", 128)))
+    assert "sequences/s" in out
+    assert "120 sequences/s for each vCPU" in out
+    assert "samples/s" not in out
+    assert "(the knee: below it a pass hardly gets shorter)" in out
 
 
 def test_the_plot_is_a_drawing_with_both_axes(tmp_path):

@@ -185,6 +185,14 @@ def _gradients(*rows):
     return profile_document(gradients=[{"name": n, "bytes": b, "ready": r} for n, b, r in rows])
 
 
+def _parts(*changes):
+    rows = [
+        {"name": n, "bytes": 4, "ready": 1.0} | change
+        for n, change in zip("ab", changes, strict=False)
+    ]
+    return profile_document(gradients=rows)
+
+
 PROFILES = {
     "forward alone": (_latencies({"batch": 1, "forward_s": 0.1}), "latencies.0: batch 1 needs",
                       "forward_s and backward_s, or iteration_s"),
@@ -251,7 +259,24 @@ PROFILES = {
     "ready at other batches": (_sized({"4": 0.5}, {"8": 0.5}), "gradients: ready_at must have the same"),
     "index twice": (
         profile_document(gradients=[{"name": n, "bytes": 4, "ready": 1.0, "index": 0} for n in "ab"]),
-        "gradients: index must stand in all gradients and unused parameters"),
+        "gradients: index must be another one in each gradient", "but 'a', 'b' have 0"),
+    "index in some": (
+        _parts({"index": 0}, {}), "gradients: index must stand in all", "missing in 'b'"),
+    "dtype in some": (
+        _parts({"dtype": "float32"}, {}), "gradients: dtype must stand in all", "missing in 'b'"),
+    "dtype misspelt": (
+        _parts({"dtype": "floot32"}), "gradients.0: gradient 'a': dtype 'floot32' is no element type; write float32"),
+    "dtype of torch": (_parts({"dtype": "torch.bfloat16"}), "'torch.bfloat16' is no", "write bfloat16"),
+    "dtype of nothing": (_parts({"dtype": "¤"}), "'¤' is no element type; known are bfloat16, "),
+    "dtype of unused": (
+        profile_document(unused_parameters=[{"name": "a", "bytes": 4, "dtype": "fp 32"}]),
+        "unused_parameters.0: gradient 'a': dtype 'fp 32'"),
+    "half an element": (
+        _parts({"dtype": "float64"}), "gradients.0: gradient 'a': bytes must be a multiple of 8"),
+    "name twice": (_parts({}, {"name": "a"}), "must have different names, but 'a' stands there 2 times"),
+    "ready against ready at": (
+        _parts({"ready_at": {"4": 0.2, "8": 0.3}}),
+        "gradients.0: gradient 'a': ready (1) contradicts ready_at", "between 0.2 and 0.3"),
     "negative index": (
         profile_document(gradients=[{"name": "a", "bytes": 4, "ready": 1.0, "index": -1}]),
         "gradients.0", "index must be a whole number of at least 0"),

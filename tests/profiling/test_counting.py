@@ -13,6 +13,9 @@ from torch.nn import functional
 
 from srifty.errors import InputError
 from srifty.profiling.counting import OUTSIDE, count
+from srifty.profiling.device import find_device
+from srifty.profiling.gradients import measure_gradients
+from srifty.profiling.steps import StepRunner
 from tests.profiling.counted_models import (
     Encoder,
     ResNet50,
@@ -22,6 +25,7 @@ from tests.profiling.counted_models import (
     images,
     tokens,
 )
+from tests.profiling.models import DDP_MODELS, Case, mlp, workload
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import architectures
@@ -167,6 +171,44 @@ def test_batches_are_told():
     told = []
     count(clicks(Tables()), on_batch=told.append)
     assert told == [8, 16, 32]
+
+
+@pytest.mark.parametrize("name", [*DDP_MODELS, "frozen"])
+def test_what_is_exchanged_is_what_a_measurement_finds(name):
+    case = mlp() if name == "frozen" else DDP_MODELS[name]()
+    if name == "frozen":
+        case.model[2].requires_grad_(requires_grad=False)
+    toy = workload(case)
+    runner = StepRunner(toy, find_device("cpu"))
+    measured = measure_gradients(runner, toy.batch_of(32), steps=1, warm_up=1)
+    work = count(toy)
+    found = work.gradients
+
+    def about(parameters):
+        return [(g.name, g.dtype, g.sparse, g.sparse or g.bytes) for g in parameters]
+
+    assert about(found.registered) == about(measured.schedule.registered)
+    assert about(found.unused) == about(measured.schedule.unused)
+    assert found.find_unused_parameters == measured.schedule.find_unused_parameters
+    told = {note for note in measured.notes if "find_unused" in note or "without" in note}
+    assert told <= set(work.notes)
+    assert bool(told) == (name == "unused")
+
+
+def test_a_gradient_that_stays_away_at_some_sizes_has_to_be_found():
+    class Fickle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.always = nn.Linear(16, 16)
+            self.small = nn.Linear(16, 16)
+
+        def forward(self, x):
+            return self.always(self.small(x) if len(x) < 10 else x)
+
+    work = count(workload(Case(Fickle(), lambda size: torch.randn(size, 16))))
+    assert work.gradients.unused == ()
+    assert work.gradients.find_unused_parameters
+    assert "without a gradient in some steps: small.weight, small.bias" in work.notes
 
 
 def test_work_that_is_not_proportional_is_said():

@@ -13,7 +13,7 @@ from srifty.core.profile import Gradient, GradientSchedule
 from srifty.errors import InputError
 from srifty.profiling.device import CpuDevice
 from srifty.profiling.gradients import GradientTimes, measure_gradients, measure_overhead, watched
-from srifty.profiling.ready_times import next_batch, ready_error, with_batches
+from srifty.profiling.ready_times import cut_sizes, next_batch, ready_error, with_batches
 from srifty.profiling.steps import StepRunner
 from srifty.profiling.testing import FakeAsyncDevice, queued_workload
 from srifty.profiling.workload import Workload
@@ -472,3 +472,12 @@ def test_times_know_their_batch_and_the_length_of_the_backward_pass():
     times = measure_gradients(StepRunner(queued_workload(device), device), torch.ones(10, 2))
     assert times.batch == 10
     assert times.backward_s == pytest.approx(0.006, rel=0.01)
+
+
+def test_sizes_without_ready_times_are_told_with_what_stands_in_for_them():
+    assert cut_sizes((16, 64), ()) == ()
+    assert cut_sizes((16, 64), (128, 32, 1, 4)) == (
+        "gradients at batch 1, 4 (the ready times of 16 are taken)",
+        "gradients at batch 32 (ready times are interpolated between 16 and 64)",
+        "gradients at batch 128 (the ready times of 64 are taken)",
+    )

@@ -368,6 +368,30 @@ def test_an_error_in_the_user_s_loss_is_told_and_the_state_put_back():
     assert fingerprint(workload) == before
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"make_batch": {8: None}.__getitem__}, "failed while making a batch of 1: KeyError: 1"),
+        ({"make_batch": lambda size: None}, "make_batch(1) returned None; it must return a tensor"),
+        ({"loss": lambda model, x: 1 / 0}, "failed while training on 1 sample: ZeroDivisionError"),
+        ({"loss": lambda model, x: 0.5}, "depends on trainable parameters, not a float"),
+        ({"loss": lambda model, x: model(x)}, "not a tensor of shape (1, 2); .mean() or .sum()"),
+        ({"loss": lambda model, x: model(x).detach().mean()}, "not one without a gradient"),
+    ],
+)
+def test_where_nothing_was_measured_the_cause_comes_first_and_nothing_is_kept(
+    tmp_path, changes, words
+):
+    path = tmp_path / "p.journal"
+    with pytest.raises(InputError) as caught:
+        profile(small(dense(), **changes), CpuDevice(), Options(), journal_path=path)
+    (problem,) = caught.value.problems
+    assert words in problem.message
+    assert problem.message.startswith(("failed while", "make_batch(1)", "loss must"))
+    assert not hasattr(caught.value, "__notes__")
+    assert not path.exists()
+
+
 def test_what_is_wrong_with_the_options_is_said():
     for wrong in ({"batch_sizes": (0,)}, {"probes": 1}, {"precision": "int8"}, {"seconds": 0}):
         with pytest.raises(InputError):

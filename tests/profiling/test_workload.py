@@ -1,5 +1,6 @@
 import sys
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -59,7 +60,7 @@ def test_a_factory_is_found_in_the_current_folder(user_module):
         ("no_such_module_of_theirs:make", "there is no module"),
         ("their_training:mak", "did you mean their_training:make?"),
         ("their_training:nofn", "has no 'nofn'; its functions are make, broken, wrong"),
-        ("their_training:NUMBER", "a int, not a function"),
+        ("their_training:NUMBER", "is an int, not a function"),
     ],
 )
 def test_a_wrong_reference_is_explained(user_module, reference, words):
@@ -94,7 +95,7 @@ def test_a_module_that_misses_one_of_its_own_is_told_as_theirs(user_module):
 
 
 def test_what_a_factory_returns_is_checked(user_module):
-    with pytest.raises(InputError, match="returned a int"):
+    with pytest.raises(InputError, match="returned an int"):
         load_factory("their_training:wrong")()
 
 
@@ -153,5 +154,20 @@ def test_the_size_of_nested_batches(batch, size):
 def test_a_batch_without_tensors_is_refused():
     with pytest.raises(InputError, match="first dimension"):
         batch_size_of(("a", 1))
-    with pytest.raises(InputError, match="no tensors at all"):
-        small(make_batch=lambda size: []).batch_of(2)
+
+
+@pytest.mark.parametrize(
+    ("batch", "words"),
+    [
+        (None, "returned None; it must"),
+        ([], "returned a list without tensors; it must"),
+        (np.ones((2, 4)), "returned a numpy.ndarray; it must"),
+        ((np.ones(2), 3), "returned a tuple without tensors; it must"),
+        (torch.tensor(1.0), "returned a Tensor of no dimension; it must"),
+        (2, "returned an int; it must"),
+    ],
+)
+def test_what_make_batch_returned_instead_of_a_batch_is_named(batch, words):
+    with pytest.raises(InputError) as caught:
+        small(make_batch=lambda size: batch).batch_of(2)
+    assert f"make_batch(2) {words} return a tensor whose first dimension" in str(caught.value)

@@ -259,6 +259,49 @@ def test_an_unknown_order_of_registration_is_said():
     assert not any("assumed" in s and "order" in s for s in simulator.assumptions(known, [A]))
 
 
+@pytest.mark.parametrize(
+    ("sync", "needed", "unused", "words"),
+    [
+        (GradientSync(find_unused_parameters=False), True, "u", "u get no gradient"),
+        (GradientSync(find_unused_parameters=False), True, "uvwxyz", "u, v, w and 3 more get no"),
+        (GradientSync(find_unused_parameters=False), True, "", "no gradient in some steps"),
+        (GradientSync(find_unused_parameters=False), False, "u", None),
+        (GradientSync(find_unused_parameters=True), True, "u", None),
+        (GradientSync(), True, "u", None),
+        (replace(PER_TENSOR, find_unused_parameters=False), True, "u", None),
+    ],
+)
+def test_parameters_that_would_have_to_be_found_are_warned_of(sync, needed, unused, words):
+    schedule = GradientSchedule(
+        (Gradient("used", 4, 1.0),),
+        unused=tuple(Gradient(name, 4, 0.0) for name in unused),
+        find_unused_parameters=needed,
+    )
+    job = make_job(replace(make_profile("A"), gradients=schedule), sync=sync)
+    simulator = Simulator({"A": make_latency()}, LinearAllreduce())
+    warnings = simulator.warnings(job, make_config((A, 2, 32)))
+    found = [text for text in warnings if "find_unused_parameters" in text]
+    assert len(found) == (words is not None)
+    assert words is None or words in found[0]
+    assert all(("static_graph=True" in text) == bool(unused) for text in found)
+    alone = simulator.warnings(job, make_config((A, 1, 16)))
+    assert not any("find_unused_parameters" in text for text in alone)
+
+
+@pytest.mark.parametrize(
+    ("change", "warned"),
+    [
+        ({"source": "srifty profile on CPU (AMD EPYC)"}, True),
+        ({"source": "srifty profile on CPU (AMD EPYC)", "estimated": True}, False),
+        ({"source": "srifty profile on Tesla T4"}, False),
+    ],
+)
+def test_a_cpu_that_poses_as_a_gpu_is_said(change, warned):
+    simulator = Simulator({"A": make_latency()}, LinearAllreduce())
+    sentences = simulator.assumptions(make_job(replace(make_profile("A"), **change)), [A])
+    assert any("A was measured on a CPU" in text for text in sentences) == warned
+
+
 def test_a_row_is_predicted_alike_alone_and_among_thousands():
     table = random_table(3, 1100)
     job = replace(FEW, sync=GradientSync(bucket_bytes=4_000_000))

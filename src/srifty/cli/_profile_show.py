@@ -23,7 +23,7 @@ def show_profile(console: Console, profile: WorkloadProfile) -> None:
         "optimizer",
         "step",
         "± per step",
-        "samples/s",
+        f"{profile.item.unit}s/s",
         "steps",
     )
     for head in heads:
@@ -42,7 +42,8 @@ def show_profile(console: Console, profile: WorkloadProfile) -> None:
     model = LatencyModel.fit(profile)
     console.print(
         f"Batches of {profile.min_batch:,} to {profile.max_batch:,} "
-        f"({profile.max_batch_evidence}); least useful batch: {model.knee_batch:,}."
+        f"({profile.max_batch_evidence}); least useful batch: {model.knee_batch:,} "
+        "(the knee: below it a pass hardly gets shorter)."
     )
     if profile.gradients is not None:
         parts = profile.gradients.gradients
@@ -54,7 +55,7 @@ def show_profile(console: Console, profile: WorkloadProfile) -> None:
         )
     if profile.input_samples_per_s_per_vcpu is not None:
         rate = profile.input_samples_per_s_per_vcpu
-        console.print(f"Input: {rate:,.0f} samples/s for each vCPU.")
+        console.print(f"Input: {rate:,.0f} {profile.item.unit}s/s for each vCPU.")
     if profile.compile_s is not None:
         console.print(f"Compiling took {format_duration(profile.compile_s)} for each batch size.")
     for note in profile.notes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from srifty.allreduce.learned import LearnedModel
 from srifty.allreduce.loading import blend_of, plan_source
 from srifty.catalog import Resolved, builtin_instance_types, resolve
+from srifty.catalog.builtin import builtin_gpus
 from srifty.catalog.store import (
     own_catalog_path,
     quotas_path,
@@ -80,7 +81,7 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
         have = ", ".join(sorted(profile.gpu for profile in file.job.profiles))
         raise InputError(
             f"no workload profile fits an offered GPU: the offers have {wanted}, the profiles are "
-            f"for {have}",
+            f"for {have}{_estimate_hint(gpus)}",
             str(path),
         )
     source = plan_source(file.allreduce_samples)
@@ -106,6 +107,17 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
             profile.gpu: _batch_range(models[profile.gpu], profile) for profile in profiles
         },
         notes=notes,
+    )
+
+
+def _estimate_hint(gpus: Iterable[str]) -> str:
+    """Returns how to get profiles of the offered GPUs, where that needs no such GPU."""
+    known = [gpu for gpu in sorted(gpus) if gpu in builtin_gpus()]
+    if not known:
+        return ""
+    return (
+        f"; measure there, or estimate: srifty profile MODULE:FACTORY --estimate-for "
+        f"{','.join(known)} -o PROFILE.json"
     )
 
 

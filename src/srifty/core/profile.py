@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
@@ -15,6 +16,10 @@ from srifty.core._checks import (
     require_not_negative,
     require_positive,
 )
+
+_MOST_NAMES = 5
+# What `srifty profile` writes into the source there.
+_ON_CPU = "srifty profile on CPU"
 
 MaxBatchEvidence = Literal["measured", "estimated", "stopped-at"]
 
@@ -94,8 +99,8 @@ class Gradient:
         bytes: size of the gradient.
         ready: when it is ready, as a fraction of the backward pass.
         ready_at: the same by batch size, where it was measured at several.
-        dtype: its element type, such as `float32`; None: unknown, and the same as that of the
-            others without one.
+        dtype: its element type, such as `float32`; None: unknown, as that of all others, and taken
+            to be the same.
         index: its place among the trainable parameters in order of registration, from 0; None:
             unknown.
         sparse: whether it is sent as indices and values, by itself.
@@ -150,12 +155,29 @@ class GradientSchedule:
                 f"ready_at must have the same batch sizes in all gradients, but {after.name!r} has "
                 f"{_listed(after.ready_at)} and {before.name!r} {_listed(before.ready_at)}",
             )
-        indices = [gradient.index for gradient in self.parameters]
-        known = [index for index in indices if index is not None]
+        names = Counter(gradient.name for gradient in self.parameters)
+        twice = next((name for name, times in names.items() if times > 1), None)
         require(
-            not known or (len(known) == len(indices) and len(set(known)) == len(known)),
-            "index must stand in all gradients and unused parameters, another in each, or in none",
+            twice is None,
+            "gradients and unused parameters must have different names, but "
+            f"{twice!r} stands there {names[twice or '']} times",
         )
+        for field_name in ("dtype", "index"):
+            lacking = [g.name for g in self.parameters if getattr(g, field_name) is None]
+            require(
+                len(lacking) in (0, len(self.parameters)),
+                f"{field_name} must stand in all gradients and unused parameters, or in none; "
+                f"missing in {_quoted(lacking)}",
+            )
+        by_index: dict[int | None, list[str]] = {}
+        for gradient in self.parameters:
+            by_index.setdefault(gradient.index, []).append(gradient.name)
+        for index, clashing in by_index.items():
+            require(
+                index is None or len(clashing) == 1,
+                f"index must be another one in each gradient and unused parameter, but "
+                f"{_quoted(clashing)} have {index}",
+            )
         require(
             not any(gradient.ready or gradient.ready_at for gradient in self.unused),
             "unused parameters have no ready time",
@@ -185,6 +207,12 @@ class GradientSchedule:
                 return None
             places[gradient.index] = gradient
         return tuple(places[index] for index in sorted(places))
+
+
+def _quoted(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    shown = ", ".join(map(repr, names[:_MOST_NAMES]))
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _listed(batches: Iterable[int]) -> str:
@@ -317,3 +345,8 @@ class WorkloadProfile:
     def is_split(self) -> bool:
         """Whether forward and backward were measured apart."""
         return self.latencies[0].is_split
+
+    @property
+    def is_cpu_posing(self) -> bool:
+        """Whether it was measured on a CPU by its own word, and yet names another device."""
+        return _ON_CPU in self.source and not self.estimated and not self.gpu.startswith("CPU")

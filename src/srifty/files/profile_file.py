@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from srifty.core._checks import MOST_BYTES
 from srifty.core.profile import (
@@ -20,6 +19,7 @@ from srifty.core.profile import (
     WorkloadProfile,
 )
 from srifty.errors import InputError, Problem
+from srifty.files._gradient_fields import GradientFile, ParameterFile
 from srifty.files._json_text import load_json
 from srifty.files._reading import (
     Count,
@@ -27,12 +27,10 @@ from srifty.files._reading import (
     Name,
     problems_of,
     raise_problems,
-    shown,
 )
 from srifty.inputs import read_text
 
 _KIND = "workload profile (PROFILE.json)"
-_BATCH = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
 # What becomes more than a field of the same name and value.
 _PARTS = frozenset(
@@ -63,35 +61,6 @@ class _LatencyFile(FileModel):
     iteration_s: float | None = None
     std_s: float | None = None
     steps: int | None = None
-
-
-def _by_batch(value: Any) -> Any:
-    """Returns a mapping with batch sizes for keys, which JSON can only write as text."""
-    if not isinstance(value, dict):
-        return value
-    by_batch: dict[int, Any] = {}
-    for key, held in cast("dict[Any, Any]", value).items():
-        if not (isinstance(key, str) and _BATCH.fullmatch(key)):
-            raise ValueError(f"must map batch sizes to fractions, but has the key {shown(key)}")
-        by_batch[int(key)] = held
-    return by_batch
-
-
-class _ParameterFile(FileModel):
-    name: str
-    bytes: int
-    dtype: str | None = None
-    index: int | None = None
-    sparse: bool = False
-
-
-class _GradientFile(_ParameterFile):
-    makes = Gradient
-
-    ready: float
-    ready_at: Annotated[dict[int, float], BeforeValidator(_by_batch)] = Field(
-        default_factory=dict[int, float]
-    )
 
 
 class _LayerFile(FileModel):
@@ -128,9 +97,9 @@ class _ProfileFile(FileModel):
     verified_batches: tuple[Count, ...] = Field(default=(), strict=False)
     peak_memory_bytes: dict[str, int] = Field(default_factory=dict)
     min_batch: Count = 1
-    gradients: list[_GradientFile] | None = None
+    gradients: list[GradientFile] | None = None
     gradients_estimated: bool = False
-    unused_parameters: tuple[_ParameterFile, ...] = Field(default=(), strict=False)
+    unused_parameters: tuple[ParameterFile, ...] = Field(default=(), strict=False)
     find_unused_parameters: bool = False
     layers: tuple[_LayerFile, ...] = Field(default=(), strict=False)
     notes: tuple[str, ...] = Field(default=(), strict=False)

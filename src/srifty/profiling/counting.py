@@ -12,10 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any
 
-from srifty.core.profile import Gradient, GradientSchedule, Item, Layer
+from srifty.core.profile import Item, Layer
 from srifty.core.work import StepMemory, StepWork
 from srifty.errors import InputError
 from srifty.profiling._torch import Module, Optimizer, Tensor, torch
@@ -28,6 +27,7 @@ from srifty.profiling._torch_counters import (
     tree_map_only,
 )
 from srifty.profiling.blame import blamed_on
+from srifty.profiling.counted_gradients import Arrivals, estimate_gradients
 from srifty.profiling.live_bytes import LiveBytes
 from srifty.profiling.workload import Workload
 
@@ -57,6 +57,7 @@ class _Tally:
     fast: set[str] = field(default_factory=set[str])
     passes_bytes: float = 0.0
     optimizer_bytes: float = 0.0
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
 
 def count(
@@ -133,6 +134,11 @@ def _work(workload: Workload, precision: str, tallies: list[_Tally], most: int |
             "nothing in the step grows with the batch; does loss use the batch?", workload.name
         )
     backward = each(lambda tally: tally.backward_flops)
+    work = {layer.name: layer.flops + layer.bytes for layer in layers}
+    gradients = estimate_gradients(
+        [(work.get(owner, 0.0), [name for name, _ in held]) for owner, held in owners.items()],
+        [tally.arrivals for tally in tallies],
+    )
     return StepWork(
         workload=workload.name,
         precision=precision,
@@ -144,11 +150,11 @@ def _work(workload: Workload, precision: str, tallies: list[_Tally], most: int |
             sample_bytes=sample_bytes,
             least_bytes=last.optimizer_bytes,
         ),
-        gradients=_gradients(workload.model, layers),
+        gradients=gradients.schedule,
         item=Item(workload.unit, workload.seq_len),
         min_batch=2 if _has_batch_norm(workload.model) else 1,
         most_batch=most,
-        notes=_notes(first, before, last),
+        notes=(*_notes(first, before, last), *gradients.notes),
     )
 
 
@@ -179,7 +185,7 @@ def _run(workload: Workload, size: int, precision: str, *, with_memory: bool) ->
             return mode.from_tensor(tensor).to(device)
 
         batch = tree_map_only(torch.Tensor, fake, real_batch)
-        with _counting(model, tally):
+        with _counting(model, tally), tally.arrivals.watched(model):
             workload.loss(model, batch).backward()
         if with_memory:
             optimizer.step()
@@ -290,23 +296,6 @@ def _owners(model: Module) -> dict[str, list[tuple[str, int]]]:
             owner = name.rpartition(".")[0] or "(the model itself)"
             found.setdefault(owner, []).append((name, int(parameter.numel())))
     return found
-
-
-def _gradients(model: Module, layers: list[Layer]) -> GradientSchedule:
-    """The gradients in reverse order of registration, ready when the work behind them is done."""
-    work = {layer.name: layer.flops + layer.bytes for layer in layers}
-    owned = list(reversed(_owners(model).items()))
-    done = list(accumulate(work.get(owner, 0.0) for owner, _ in owned))
-    whole = done[-1] or 1.0
-    return GradientSchedule(
-        tuple(
-            Gradient(name, int(BYTES_PER_ELEMENT) * size, min(1.0, ready / whole))
-            for (_, parameters), ready in zip(owned, done, strict=True)
-            for name, size in reversed(parameters)
-            if size
-        ),
-        estimated=True,
-    )
 
 
 def _has_batch_norm(model: Module) -> bool:

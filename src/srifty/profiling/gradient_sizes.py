@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from srifty.core.profile import GradientSchedule
 from srifty.profiling.gradients import GradientTimes, measure_gradients, measure_overhead
 from srifty.profiling.placement import half_octaves
-from srifty.profiling.ready_times import MOST_ADDED, STEADY_BATCH, next_batch, with_batches
+from srifty.profiling.ready_times import (
+    MOST_ADDED,
+    STEADY_BATCH,
+    cut_sizes,
+    next_batch,
+    with_batches,
+)
 from srifty.profiling.steps import StepRunner
 from srifty.profiling.timing import BatchTiming
 
@@ -64,14 +70,14 @@ def time_gradients(
         found = _gradients_at(runner, first, steps=steps, warm_up=1)
         cut.append(f"gradients ({found.steps} step{'s' * (found.steps > 1)})")
 
-    measured = [found]
+    measured, missing = [found], list[int]()
     for size in sizes:
         if size == first:
             continue
         if budget.steps(step_s[size]) >= _STEPS:
             measured.append(_gradients_at(runner, size))
         else:
-            cut.append(f"gradients at batch {size}")
+            missing.append(size)
     cost = _cost_of_hooks(runner, first, budget.steps(step_s[first]) // 2)
     candidates = half_octaves(sizes[0], sizes[-1]) if add_sizes else ()
     for _ in range(MOST_ADDED):
@@ -80,10 +86,11 @@ def time_gradients(
             break
         # Not timed itself: it takes no longer than the next larger size that was.
         if budget.steps(step_s[min(s for s in sizes if s > further)]) < _STEPS:
-            cut.append(f"gradients at batch {further}")
+            missing.append(further)
             break
         measured.append(_gradients_at(runner, further))
     schedule = with_batches(found, measured)
+    cut += cut_sizes(schedule.batches or (first,), missing)
     at = ", ".join(map(str, schedule.batches or (first,)))
     notes = [f"Gradients were timed at batch {at}; {cost}", *found.notes]
     return TimedGradients(schedule, notes, cut)

@@ -15,16 +15,24 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
 
-from srifty.core.profile import Gradient, GradientSchedule
+from srifty.core.profile import GradientSchedule
 from srifty.errors import InputError
-from srifty.profiling._torch import Module, Tensor
+from srifty.profiling._torch import Tensor
 from srifty.profiling.device import Mark
+from srifty.profiling.parameters import (
+    Parameter,
+    exchanged,
+    gradient_of,
+    is_sparse,
+    listed,
+    named_parameters,
+    silent_notes,
+)
 from srifty.profiling.steps import StepRunner
 from srifty.profiling.workload import batch_size_of
 
 _STEPS = 7
 _WARM_UP = 2
-_MOST_NAMES = 5
 # Of a normal distribution: interquartile range over standard deviation, and how much less precise
 # a median is than a mean.
 _IQR_PER_STD = 1.349
@@ -79,12 +87,8 @@ class GradientTimes:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user of a profile should know of the gradients, in sentences."""
-        notes: list[str] = []
-        if self.needs_find_unused_parameters:
-            notes.append("find_unused_parameters needed")
+        notes = list(silent_notes(self.unused, self.sometimes))
         about = (
-            (self.unused, "trainable, but without a gradient"),
-            (self.sometimes, "without a gradient in some steps"),
             (self.frozen, "frozen"),
             (tuple(" = ".join(names) for names in self.shared), "one parameter of several names"),
             (
@@ -98,7 +102,7 @@ class GradientTimes:
                 "DistributedDataParallel needs static_graph=True",
             ),
         )
-        notes += [f"{what}: {_listed(names)}" for names, what in about if names]
+        notes += [f"{what}: {listed(names)}" for names, what in about if names]
         if not self.steady_order:
             notes.append("the order in which gradients are ready varied from step to step")
         return tuple(notes)
@@ -163,9 +167,8 @@ def measure_gradients(
     """
     if steps < 1 or warm_up < 0:
         raise InputError(f"cannot average {steps} steps after {warm_up} of warm-up")
-    names = _names(runner.workload.model)
-    # Tensors without an element have nothing to exchange.
-    trainable = [own for own in names if own.tensor.requires_grad and own.tensor.numel() > 0]
+    names = named_parameters(runner.workload.model)
+    trainable = exchanged(names)
     fractions: list[dict[int, float]] = []
     backward_s: list[float] = []
     seen: list[set[int]] = []
@@ -200,7 +203,7 @@ def measure_gradients(
         frozen=tuple(own.names[0] for own in names if not own.tensor.requires_grad),
         shared=tuple(own.names for own in names if len(own.names) > 1),
         overlapping=_overlapping([trainable[index] for index in sorted(ever)]),
-        sparse=named({index for index in ever if _is_sparse(trainable[index].tensor)}),
+        sparse=named({index for index in ever if is_sparse(trainable[index].tensor)}),
         repeated=named(repeated),
         steady_order=len({tuple(ready) for ready in fractions}) == 1,
         steps=steps,
@@ -244,23 +247,6 @@ def measure_overhead(runner: StepRunner, batch: Any, *, pairs: int = 10) -> Hook
     return HookOverhead(median(ratios), std, pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Own:
-    """A parameter with all of its names, in order of registration."""
-
-    tensor: Tensor
-    names: tuple[str, ...]
-
-
-def _names(model: Module) -> list[_Own]:
-    names: dict[int, list[str]] = {}
-    tensors: dict[int, Tensor] = {}
-    for name, tensor in model.named_parameters(remove_duplicate=False):
-        names.setdefault(id(tensor), []).append(name)
-        tensors[id(tensor)] = tensor
-    return [_Own(tensors[key], tuple(own)) for key, own in names.items()]
-
-
 def _hook(marks: GradientMarks, index: int, clock: Callable[[], Mark]) -> Callable[[Tensor], None]:
     def hook(_: Tensor) -> None:
         marks.fired.append((index, clock()))
@@ -289,7 +275,7 @@ def _fractions(
 
 
 def _schedule(
-    trainable: Sequence[_Own],
+    trainable: Sequence[Parameter],
     fractions: Sequence[dict[int, float]],
     workload: str,
     *,
@@ -306,9 +292,9 @@ def _schedule(
         raise InputError("no parameter got a gradient; does the loss depend on them?", workload)
     order = sorted(times, key=lambda index: (median(times[index]), median(places[index])))
     return GradientSchedule(
-        tuple(_gradient(trainable, index, median(times[index])) for index in order),
+        tuple(gradient_of(trainable[index], index, median(times[index])) for index in order),
         unused=tuple(
-            _gradient(trainable, index, 0.0)
+            gradient_of(trainable[index], index)
             for index in range(len(trainable))
             if index not in times
         ),
@@ -316,39 +302,9 @@ def _schedule(
     )
 
 
-def _gradient(trainable: Sequence[_Own], index: int, ready: float) -> Gradient:
-    own = trainable[index]
-    return Gradient(
-        own.names[0],
-        _gradient_bytes(own.tensor),
-        ready,
-        dtype=str(own.tensor.dtype).removeprefix("torch."),
-        index=index,
-        sparse=_is_sparse(own.tensor),
-    )
-
-
-def _gradient_bytes(parameter: Tensor) -> int:
-    if _is_sparse(parameter):
-        parts = (parameter.grad._indices(), parameter.grad._values())
-        return sum(int(part.numel() * part.element_size()) for part in parts)
-    # The gradient itself may be gone: some optimizers step, and free it, in the backward pass.
-    return int(parameter.numel() * parameter.element_size())
-
-
-def _is_sparse(parameter: Tensor) -> bool:
-    return parameter.grad is not None and bool(parameter.grad.is_sparse)
-
-
-def _overlapping(owns: Sequence[_Own]) -> tuple[str, ...]:
+def _overlapping(owns: Sequence[Parameter]) -> tuple[str, ...]:
     """Returns the names of parameters that begin at one address."""
     by_address: dict[int, list[str]] = {}
     for own in owns:
         by_address.setdefault(int(own.tensor.data_ptr()), []).append(own.names[0])
     return tuple(name for names in by_address.values() if len(names) > 1 for name in names)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    shown = ", ".join(names[:_MOST_NAMES])
-    return f"{shown} and {more} more" if more > 0 else shown

@@ -47,7 +47,7 @@ class Journal:
     @property
     def resumed(self) -> bool:
         """Whether something was found that need not be measured again."""
-        return len(self.entries) > 0
+        return any(not _is_tried_again(entry) for entry in self.entries)
 
     @property
     def kept_at(self) -> Path | None:
@@ -135,6 +135,10 @@ class Journal:
             raise InputError(
                 f"cannot be written: {error.strerror or error}", str(self._path)
             ) from None
+
+
+def _is_tried_again(entry: Mapping[str, Any]) -> bool:
+    return "trial" in entry and outcome_of(entry["trial"]).verdict.is_tried_again
 
 
 def _check(entries: list[dict[str, Any]], path: Path) -> None:

@@ -28,7 +28,7 @@ class LiveBytes(TorchDispatchMode):
 
     def add(self, tensors: Iterable[Tensor]) -> None:
         """Counts tensors that were there before."""
-        for tensor in tensors:
+        for tensor in (part for each in tensors for part in _parts(each)):
             storage = tensor.untyped_storage()
             key = storage._cdata
             if key in self._known:
@@ -53,3 +53,8 @@ class LiveBytes(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         self.add(leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor))
         return out
+
+
+def _parts(tensor: Tensor) -> tuple[Tensor, ...]:
+    """Returns what has memory: a sparse tensor has none but that of its indices and values."""
+    return (tensor._indices(), tensor._values()) if tensor.is_sparse else (tensor,)

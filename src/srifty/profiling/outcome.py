@@ -27,6 +27,11 @@ class Verdict(Enum):
         """Whether a smaller batch may well fit."""
         return self in _MEMORY
 
+    @property
+    def is_tried_again(self) -> bool:
+        """Whether another run may come to something else: the user's code, or the time given."""
+        return self in (Verdict.OTHER_ERROR, Verdict.TOO_SLOW)
+
 
 _MEMORY = frozenset({Verdict.OUT_OF_MEMORY, Verdict.OUT_OF_HOST_MEMORY, Verdict.NOT_TRIED})
 

@@ -336,10 +336,10 @@ def _check_sizes(workload: Workload, options: Options) -> None:
 
 
 def _batch_shapes(workload: Workload) -> list[str]:
-    """Returns shape and type of what a batch of two holds: other data are another workload."""
-    with torch.random.fork_rng(), blamed_on(workload.name, "making a batch of 2"):
+    """Returns shape and type of what a batch of one holds: other data are another workload."""
+    with torch.random.fork_rng(), blamed_on(workload.name, "making a batch of 1"):
         torch.manual_seed(0)  # random lengths come out alike each time
-        return [f"{list(t.shape)} {t.dtype}" for t in tensors_of(workload.make_batch(2))]
+        return [f"{list(t.shape)} {t.dtype}" for t in tensors_of(workload.make_batch(1))]
 
 
 def _settings(workload: Workload, device: Device, options: Options) -> dict[str, Any]:

@@ -87,6 +87,28 @@ def with_batches(reference: GradientTimes, measured: Sequence[GradientTimes]) ->
     )
 
 
+def cut_sizes(known: Sequence[int], missing: Sequence[int]) -> tuple[str, ...]:
+    """Returns what it means that some sizes were not measured, in words.
+
+    Args:
+        known: the batch sizes whose ready times are known, ascending; at least one.
+        missing: those that there was no time for.
+    """
+    gaps: dict[str, list[int]] = {}
+    for size in sorted(missing):
+        low = max((each for each in known if each < size), default=None)
+        high = min((each for each in known if each > size), default=None)
+        if low is not None and high is not None:
+            instead = f"ready times are interpolated between {low} and {high}"
+        else:
+            instead = f"the ready times of {low or high} are taken"
+        gaps.setdefault(instead, []).append(size)
+    return tuple(
+        f"gradients at batch {', '.join(map(str, sizes))} ({instead})"
+        for instead, sizes in gaps.items()
+    )
+
+
 def ready_error(predicted: GradientSchedule, observed: GradientSchedule) -> float:
     """Returns the mean absolute difference of ready times, as a fraction of the backward pass.
 

@@ -20,7 +20,6 @@ _SHARED_PROCESS = (
     "the GPU's memory may make the largest batch smaller than it could be."
 )
 
-_TRIED_AGAIN = frozenset({Verdict.OTHER_ERROR, Verdict.TOO_SLOW})
 # What is left of the time for a trial that was foreseen to end in it.
 _LEAST_S = 1e-3
 
@@ -87,7 +86,7 @@ def find_sizes(
     )
     known = {outcome.batch: outcome for outcome in map(outcome_of, journal.all("trial"))}
     # An error may be mended by now, and there may be more time.
-    known = {b: o for b, o in known.items() if o.verdict not in _TRIED_AGAIN}
+    known = {b: o for b, o in known.items() if not o.verdict.is_tried_again}
     seconds = slow_start_s if apart or settings.compiled else search_s
     taken: list[Outcome] = []
 
@@ -111,11 +110,19 @@ def find_sizes(
         seconds=seconds,
     )
     if not limit.is_usable:
-        raise InputError(f"no batch can be trained; {limit.reason}", reference or workload.name)
+        raise InputError(_why_none(limit, workload.name), reference or workload.name)
     notes = (*limit.notes, *_wrong_batches(workload, limit), *_not_finite(limit))
     if device.kind != "cpu" and not apart:
         notes = (*notes, _SHARED_PROCESS)
     return _range(limit, notes)
+
+
+def _why_none(limit: BatchLimit, workload: str) -> str:
+    """Returns why no batch can be trained; an error in the user's code speaks for itself."""
+    last = limit.outcomes[-1]
+    if last.verdict is Verdict.OTHER_ERROR:
+        return last.message.removeprefix(f"{workload}: ")
+    return f"no batch can be trained: {last.sentence}"
 
 
 def _wrong_batches(workload: Workload, limit: BatchLimit) -> tuple[str, ...]:

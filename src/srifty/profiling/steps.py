@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from srifty.errors import InputError
 from srifty.profiling._torch import Module, Tensor, torch
 from srifty.profiling.device import Device, Mark
-from srifty.profiling.workload import Workload
+from srifty.profiling.workload import Workload, kind_of
 
 Precision = Literal["fp32", "bf16", "fp16"]
 # Versions of one model that torch keeps compiled (its recompile limit).
@@ -139,10 +139,20 @@ class StepRunner:
                 loss = self.workload.loss(self._model, batch)
         if not isinstance(loss, torch.Tensor) or loss.dim() > 0 or not loss.requires_grad:
             raise InputError(
-                "loss must return a scalar tensor that depends on trainable parameters",
+                "loss must return a scalar tensor that depends on trainable parameters, not "
+                f"{_told(loss)}",
                 self.workload.name,
             )
         return loss / self.accumulation if self.accumulation > 1 else loss
+
+
+def _told(loss: Any) -> str:
+    """Returns what a loss is that is none."""
+    if not isinstance(loss, torch.Tensor):
+        return kind_of(loss)
+    if loss.dim() > 0:
+        return f"a tensor of shape {tuple(loss.shape)}; .mean() or .sum() makes it a scalar"
+    return "one without a gradient, as .detach(), .item() or torch.no_grad() leave it"
 
 
 @contextmanager

@@ -18,6 +18,9 @@ _EXACTLY = (
     "it must give exactly as many samples as asked for, or the latency would be that of another "
     "batch"
 )
+_BATCH_KINDS = (
+    "a tensor whose first dimension counts the samples, or tuples, lists and dicts of such tensors"
+)
 # How many of many are named.
 _SHOWN = 5
 
@@ -55,10 +58,10 @@ class Workload:
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, torch.nn.Module):
-            raise InputError(f"model must be a torch.nn.Module, not {_kind(self.model)}")
+            raise InputError(f"model must be a torch.nn.Module, not {kind_of(self.model)}")
         for part in ("loss", "make_batch"):
             if not callable(getattr(self, part)):
-                raise InputError(f"{part} must be a function, not {_kind(getattr(self, part))}")
+                raise InputError(f"{part} must be a function, not {kind_of(getattr(self, part))}")
         trainable = [p for p in self.model.parameters() if p.requires_grad]
         if not trainable:
             raise InputError("the model has no trainable parameter; nothing would be trained")
@@ -76,7 +79,8 @@ class Workload:
     def _check_optimizer(self) -> None:
         if not isinstance(self.optimizer, torch.optim.Optimizer):
             raise InputError(
-                f"optimizer must be a torch.optim.Optimizer, not {_kind(self.optimizer)}", self.name
+                f"optimizer must be a torch.optim.Optimizer, not {kind_of(self.optimizer)}",
+                self.name,
             )
         own = {id(parameter) for parameter in self.model.parameters()}
         held = _parameters_of(self.optimizer)
@@ -95,7 +99,7 @@ class Workload:
         """Returns a batch of exactly `size` samples.
 
         Raises:
-            InputError: the user's function fails, or gives a batch of another size.
+            InputError: the user's function fails, or gives a batch of another size or no tensors.
         """
         batch, wrong = self._made(size)
         if wrong:
@@ -119,10 +123,13 @@ class Workload:
         sizes = leading_sizes(batch)
         if size in sizes:
             return batch, ""
-        return (
-            batch,
-            f"make_batch({size}) gave a batch of {min(sizes, default='no tensors at all')}",
-        )
+        if not sizes:
+            raise InputError(
+                f"make_batch({size}) returned {kind_of(batch)}{_without(batch)}; it must return "
+                f"{_BATCH_KINDS}",
+                self.name,
+            )
+        return batch, f"make_batch({size}) gave a batch of {min(sizes)}"
 
 
 def batch_size_of(batch: Any) -> int:
@@ -181,14 +188,15 @@ def load_factory(reference: str) -> Callable[[], Workload]:
         hint = _hint(module, module_name, factory_name)
         raise InputError(f"{module_name} has no {factory_name!r}; {hint}", reference) from None
     if not callable(factory):
-        raise InputError(f"is {_kind(factory)}, not a function", reference)
+        raise InputError(f"is {kind_of(factory)}, not a function", reference)
 
     def make() -> Workload:
         with blamed_on(reference, "making the workload"):
             workload = factory()
         if not isinstance(workload, Workload):
             raise InputError(
-                f"returned {_kind(workload)}; it must return a srifty.profiling.workload.Workload",
+                f"returned {kind_of(workload)}; it must return a "
+                "srifty.profiling.workload.Workload",
                 reference,
             )
         return workload
@@ -235,5 +243,17 @@ def _parameters_of(optimizer: Optimizer) -> list[Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _kind(value: object) -> str:
-    return f"a {type(value).__name__}" if value is not None else "None"
+def kind_of(value: object) -> str:
+    """Returns what a value is, with its article."""
+    if value is None:
+        return "None"
+    kind = type(value)
+    name = kind.__name__ if kind.__module__ != "numpy" else f"numpy.{kind.__name__}"
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _without(batch: object) -> str:
+    """Returns what a batch of a kind that may hold tensors lacks."""
+    if isinstance(batch, torch.Tensor):
+        return " of no dimension"
+    return " without tensors" if isinstance(batch, (Mapping, tuple, list)) else ""

@@ -26,19 +26,22 @@ from numpy.typing import NDArray
 from srifty.allreduce.base import AllreduceModel
 from srifty.compute.latency import LatencyModel
 from srifty.core.cluster import ClusterConfig
-from srifty.core.job import GradientSync, Job
+from srifty.core.job import Job
 from srifty.core.offers import Offer
-from srifty.core.profile import GradientSchedule
 from srifty.errors import ModelError
 from srifty.simulator.convex import IntArray, convex_values
 from srifty.simulator.exchange import ExchangeTimes, exchange_ends
 from srifty.simulator.paths import path_values
+from srifty.simulator.profile_notes import (
+    cpu_assumptions,
+    gradient_assumptions,
+    unfound_warnings,
+)
 from srifty.simulator.stragglers import expected_maximum, sampled_maximum
 from srifty.simulator.tables import ConfigTable, ForecastTable
 from srifty.simulator.transfers import (
     Transfers,
     job_transfers,
-    keeps_registration,
     schedule_profile,
 )
 from srifty.simulator.workers import WorkerGroups, worker_groups
@@ -107,7 +110,7 @@ class Simulator:
         return ForecastTable.concatenate(tables or [_empty_forecasts()])
 
     def warnings(self, job: Job, config: ClusterConfig) -> tuple[str, ...]:
-        """See `Predictor.warnings`: what the allreduce model doubts."""
+        """See `Predictor.warnings`: what the allreduce model doubts, and what would not run."""
         transfers = job_transfers(job)
         if transfers is None or config.world_size == 1:
             return ()
@@ -117,7 +120,7 @@ class Simulator:
             sentence
             for kind in kinds
             for sentence in self.allreduce.warnings(kind, config.world_size, config.vms, sizes)
-        )
+        ) + unfound_warnings(job)
 
     def assumptions(self, job: Job, offers: Sequence[Offer]) -> tuple[str, ...]:
         """Returns what the forecasts take for granted, in full sentences."""
@@ -140,7 +143,8 @@ class Simulator:
         if profile is None:
             sentences.append("No gradient sizes are known: the exchange is left out.")
         elif profile.gradients is not None:
-            sentences += _about_gradients(profile.gradients, job.sync)
+            sentences += gradient_assumptions(profile.gradients, job.sync)
+        sentences += cpu_assumptions(job, gpus)
         if all(p.input_samples_per_s_per_vcpu is None for p in job.profiles):
             sentences.append("Input is assumed free: no loader was measured.")
         return tuple(sentences)
@@ -283,18 +287,6 @@ class Simulator:
                 seconds_per_sample[index] = 1 / rate
         per_vm = configs.samples_per_vm * seconds_per_sample[configs.offer]
         return np.where(configs.count > 0, per_vm, 0.0).max(axis=1)
-
-
-def _about_gradients(schedule: GradientSchedule, sync: GradientSync) -> list[str]:
-    sentences: list[str] = []
-    if schedule.estimated:
-        sentences.append("Gradient order and ready times are estimated, not measured.")
-    if keeps_registration(schedule, sync) and schedule.registered is None:
-        sentences.append(
-            "find_unused_parameters keeps the order in which parameters are registered; that is "
-            "not in the profile: the reverse of the gradients' order is assumed."
-        )
-    return sentences
 
 
 def _ready_of_workers(groups: WorkerGroups, transfers: Transfers) -> tuple[FloatArray, IntArray]:

@@ -22,7 +22,6 @@ from srifty.cloud.ray_backend.cluster_file import node_type
 from srifty.core.events import VmEventKind
 from tests.cloud.contract import SPOT, BackendContract, has, request, statuses, until, world
 
-
 NODE = {"num_cpus": 1, "num_gpus": 2, "resources": {node_type(SPOT): 1, "an-offer": 1}}
 
 
