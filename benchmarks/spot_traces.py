@@ -88,6 +88,4 @@ def _node_events(path: Path, cluster: int) -> Iterator[Trace]:
             own.append((float(row["time_ms"]) / 1e3, own[-1][1] + change))
     for name, own in sizes.items():
         last = dict(own)  # of several changes at one moment, the last counts
-        yield Trace(
-            f"bamboo {name}", cluster, tuple(last), tuple(last.values()), max(last)
-        )
+        yield Trace(f"bamboo {name}", cluster, tuple(last), tuple(last.values()), max(last))

@@ -67,7 +67,7 @@ class Vm:
 
 @dataclass(frozen=True)
 class Happening:
-    """Something a policy is told: `launched`, `failed`, `preempted` or `released`, and of which VM."""
+    """What a policy is told: `launched`, `failed`, `preempted` or `released`, of which VM."""
 
     at_s: float
     what: str
@@ -137,9 +137,7 @@ class World:
         """Lets time pass, no further than to the next thing that a policy must be told."""
         known = len(self.news)
         while (
-            self.now_s < until_s - _CLOSE_S
-            and self.left_s > _CLOSE_S
-            and len(self.news) == known
+            self.now_s < until_s - _CLOSE_S and self.left_s > _CLOSE_S and len(self.news) == known
         ):
             pace = len(self.training) / self.terms.vms
             stalled = self._stalled_until_s > self.now_s + _CLOSE_S
@@ -156,7 +154,7 @@ class World:
                 self.done_s += (next_s - self.now_s) * pace
                 every_s = self.terms.checkpoint_s
                 kept_s = math.floor((self.done_s + _CLOSE_S) / every_s) * every_s
-                self.durable_s = max(self.durable_s, kept_s)
+                self.durable_s = max(self.durable_s, min(kept_s, self.done_s))
             self.now_s = next_s
             self._reclaim()
             self._settle()
@@ -257,7 +255,7 @@ class Outcome:
 
 
 def run(terms: Terms, look: Look) -> Outcome:
-    """Returns how a job ends under a policy; one that is not done at twice its deadline is given up.
+    """Returns how a job ends under a policy; it is given up at twice its deadline.
 
     Work left at the deadline goes on: what counts then is that it was missed.
     """

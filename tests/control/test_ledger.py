@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.builders import make_config, make_offer
-from tests.control.ledger_writer import POOL, RUN, control
 
 from srifty.catalog.billing import DiskUsage
 from srifty.cloud.backend import VmState, VmStatus
@@ -28,6 +26,8 @@ from srifty.core.events import (
     VmEventKind,
 )
 from srifty.errors import InputError
+from tests.builders import make_config, make_offer
+from tests.control.ledger_writer import POOL, RUN, control
 
 
 @pytest.fixture

@@ -101,9 +101,10 @@ class Prepared:
 
 
 class VmStatus(StrEnum):
-    """What a VM does; `GONE` is the end, whatever led to it."""
+    """What a VM does; `FAILED` (it never ran) and `GONE` are ends, whatever led to them."""
 
     BOOTING = "booting"
+    FAILED = "failed"
     RUNNING = "running"
     LOST = "lost"
     GONE = "gone"
@@ -304,5 +305,5 @@ class Backend(Protocol):
         ...
 
     def reconcile(self) -> list[VmState]:
-        """Returns every VM of the run as it really is, those that are gone included."""
+        """Returns every VM that the run asked for as it really is, the ended ones included."""
         ...

@@ -1,8 +1,8 @@
 """Which part makes a run slow: one VM, the network, or every worker alike.
 
-Workers of one step wait for each other in the exchange. A slow VM therefore shows a long compute time
-of its own, and long *exchange* times of all the others; whoever comes last waits for nobody, so the
-shortest exchange of all workers is what the network itself takes.
+Workers of one step wait for each other in the exchange. A slow VM therefore shows a long compute
+time of its own, and long *exchange* times of all the others; whoever comes last waits for nobody,
+so the shortest exchange of all workers is what the network itself takes.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def blame(steps: Sequence[WorkerStep], forecast: IterationForecast) -> Blame:
     """Returns what makes a run slower than forecast.
 
     The iteration is `max compute + min exchange`. A VM's excess is how far its slowest worker lies
-    above the slowest worker of the other VMs, as far as that is beyond the forecast; workers of
-    another type are compared by the share of the batch that was meant to keep them level.
+    above the slowest worker of the other VMs, as far as that is beyond the forecast; shares of the
+    batch are meant to keep all types level, so that they compare.
 
     Args:
         steps: where each worker's time goes, one entry per worker.
@@ -80,6 +80,4 @@ def blame(steps: Sequence[WorkerStep], forecast: IterationForecast) -> Blame:
         culprit = Culprit.NETWORK
     else:
         culprit = Culprit.ALL_WORKERS
-    return Blame(
-        culprit, slowest if culprit is Culprit.VM else None, excess_s, alone_s, network_s
-    )
+    return Blame(culprit, slowest if culprit is Culprit.VM else None, excess_s, alone_s, network_s)

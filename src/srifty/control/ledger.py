@@ -20,9 +20,14 @@ from srifty.cloud.backend import VmState
 from srifty.cloud.locks import holder, take_lock
 from srifty.control._ledger_tables import LEDGER
 from srifty.control.bill import Bill, PaidPrice, RentedDisk, RentedVm, bill_of
-from srifty.control.records import AskedVm, ForecastRecord, RunRecord, StepRecord
+from srifty.control.records import (
+    AskedVm,
+    ForecastRecord,
+    RunRecord,
+    StepRecord,
+    decision_document,
+)
 from srifty.core.events import Decision, LaunchFailure, Pool, Progress, VmEvent, VmEventKind
-from srifty.core.notation import format_config
 from srifty.core.offers import Location, Market
 from srifty.database import transaction
 from srifty.errors import InputError
@@ -325,20 +330,9 @@ class Ledger:
 
     def note_decision(self, decision: Decision) -> None:
         """Notes a decision and its figures."""
-        document = {
-            "at_s": decision.at_s,
-            "kind": decision.kind.value,
-            "cause": decision.cause.name.lower(),
-            "because": decision.cause.value,
-            "config": None if decision.config is None else format_config(decision.config),
-            "look_again_s": decision.look_again_s,
-            "train_on": decision.train_on,
-            "replace": list(decision.replace),
-            "numbers": dict(decision.numbers),
-        }
         self._write(
             "INSERT INTO decisions (at_s, document) VALUES (?, ?)",
-            *(decision.at_s, json.dumps(document)),
+            *(decision.at_s, json.dumps(decision_document(decision))),
         )
 
     def decisions(self) -> list[Mapping[str, Any]]:

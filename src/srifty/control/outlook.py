@@ -3,8 +3,8 @@
     time(c) = boot + restore + (L − boot/t_now) t_c + pauses      boot: the present VMs train on
     cost(c) = present price · boot + price(c) · (set-up of new VMs + restore + …)
 
-`L` iterations are left, `t_c` seconds each takes; `boot` is 0 where all VMs are there already. For a
-limit, `t_c` is taken at the job's confidence; a measured pace has no spread that would not average out.
+`L` iterations are left, `t_c` seconds each takes; `boot` is 0 where all VMs are there already. For
+a limit, `t_c` is taken at the job's confidence; a measured pace has no spread that would last.
 """
 
 from __future__ import annotations
@@ -145,10 +145,7 @@ class Outlook:
 
     def rescue_s(self, candidate: Candidate) -> float:
         """Returns seconds to the end if all else stops now; launching included unless it runs."""
-        overheads = self.job.overheads
-        start_s = 0.0
-        if not self.is_running(candidate):
-            start_s = overheads.launch_s + overheads.setup_s + overheads.restore_s
+        start_s = 0.0 if self.is_running(candidate) else self._start_s
         work_s = self.situation.iterations_left * self.iteration_s(candidate, at_confidence=True)
         return start_s + work_s + self.pauses_s
 
@@ -166,18 +163,36 @@ class Outlook:
         return self.iteration_s(candidate) * usd_per_hour / _S_PER_HOUR
 
     def loss_s(self, fallback: Candidate) -> float:
-        """Returns seconds that the worst loss costs: work since the checkpoint, and starting anew."""
+        """Returns seconds that the worst loss costs: work since the checkpoint, and a new start."""
+        iteration_s = self.iteration_s(fallback, at_confidence=True)
+        redo_s = self.situation.at_risk * iteration_s + self.rule.look_s
+        if self.job.overheads.checkpoint_every is not None:
+            redo_s = max(
+                self.job.overheads.checkpoint_every * iteration_s,
+                self.situation.at_risk * iteration_s,
+            )
+        return redo_s + self._start_s
+
+    def usual_loss_s(self, fallback: Candidate) -> float:
+        """Returns seconds that a loss costs on average: half the work between two checkpoints."""
+        lost = (self.job.overheads.checkpoint_every or 2 * self.situation.at_risk) / 2
+        return lost * self.iteration_s(fallback) + self._start_s
+
+    @property
+    def _start_s(self) -> float:
         overheads = self.job.overheads
-        lost = max(float(overheads.checkpoint_every or 0), self.situation.at_risk)
-        redo_s = lost * self.iteration_s(fallback, at_confidence=True)
-        return redo_s + overheads.launch_s + overheads.setup_s + overheads.restore_s
+        return overheads.launch_s + overheads.setup_s + overheads.restore_s
 
     def interruptions_to_come(self, fallback: Candidate) -> float:
         """Returns how often VMs would be reclaimed if the rest were done in the pools known of."""
         now_s = self.situation.now_s
-        lasting_s = [self.pools.lasting_s(pool, now_s, self.rule.pools) for pool in self.pools.records]
-        return self.situation.iterations_left * self.iteration_s(fallback) / min(
-            lasting_s, default=math.inf
+        lasting_s = [
+            self.pools.lasting_s(pool, now_s, self.rule.pools) for pool in self.pools.records
+        ]
+        return (
+            self.situation.iterations_left
+            * self.iteration_s(fallback)
+            / min(lasting_s, default=math.inf)
         )
 
     def margin_s(self, candidate: Candidate | None, fallback: Candidate) -> float:
@@ -197,6 +212,8 @@ class Outlook:
         idle = 1.0
         if candidate is not None:
             needed_s += self.restore_s(candidate)
+            if self.situation.running is None:
+                needed_s += self.boot_s(candidate)
             idle = max(1.0 - fallback_s / self.iteration_s(candidate), 0.0)
         return self.time_left_s - needed_s - idle * self.rule.look_s
 
@@ -231,7 +248,7 @@ class Outlook:
         return self.usd_per_iteration(candidate) + shared + self._slack_usd(candidate, fallback)
 
     def _slack_usd(self, candidate: Candidate, fallback: Candidate | None) -> float:
-        """Returns the price per iteration of the slack that a slower plan than the fallback uses."""
+        """Returns the price per iteration of slack that a plan slower than the fallback uses."""
         if fallback is None or math.isinf(self.time_left_s):
             return 0.0
         used = self.iteration_s(candidate) / self.iteration_s(fallback) - 1.0

@@ -4,7 +4,8 @@
     bound = mean(x) + t(q, m−1) · std(x) / √m
 
 Luo et al. 2022 (continual optimization) judge limits by the optimistic end of a 95 % bound over the
-last K = 5 minutes. Single iterations are no independent samples of a pace, means of blocks nearly are.
+last K = 5 minutes. Single iterations are no independent samples of a pace; means of blocks nearly
+are.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from srifty.core._checks import require, require_count, require_positive
 from srifty.core.events import Progress
+
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +109,9 @@ def pace_of(points: Sequence[Progress], rule: PaceRule) -> Pace | None:
     """
     if len(points) < 2:
         return None
-    time_s = np.array([p.at_s - p.paused_s for p in points])
-    done = np.array([p.iteration for p in points])
-    enough_s = float(np.interp(done[-1] - rule.least_iterations, done, time_s))
+    time_s = np.array([p.at_s - p.paused_s for p in points], dtype=np.float64)
+    done = np.array([p.iteration for p in points], dtype=np.float64)
+    enough_s = float(np.interp(float(done[-1]) - rule.least_iterations, done, time_s))
     if done[-1] - done[0] < rule.least_iterations:
         # So few iterations say little, unless they took many windows: then the run hardly moves.
         if time_s[-1] - time_s[0] < 2 * rule.window_s:
@@ -117,8 +121,8 @@ def pace_of(points: Sequence[Progress], rule: PaceRule) -> Pace | None:
     window_s = float(time_s[-1]) - start_s
     if window_s <= 0:
         return None
-    edges_s = np.linspace(start_s, time_s[-1], rule.blocks + 1)
-    rates = np.diff(np.interp(edges_s, time_s, done)) / (window_s / rule.blocks)
+    edges_s = np.linspace(start_s, float(time_s[-1]), rule.blocks + 1)
+    rates: FloatArray = np.diff(np.interp(edges_s, time_s, done)) / (window_s / rule.blocks)
     mean = float(rates.mean())
     error = float(rates.std(ddof=1)) / math.sqrt(rule.blocks)
     return Pace(mean, mean + float(stdtrit(rule.blocks - 1, rule.confidence)) * error, window_s)

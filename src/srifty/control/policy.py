@@ -3,14 +3,14 @@
 In this order:
 
 1. Money is a hard cap: what would overrun it before the next look is stopped.
-2. A plan is *safe* if it keeps the deadline even if its VMs are reclaimed at the worst moment: the
-   fallback, the cheapest plan that nobody reclaims and that keeps both limits, must still fit after
-   it. Doing nothing, or less than the fallback would do, must leave time for some interruptions more.
-   Where no firm plan keeps the limits, those are safe that keep them by themselves.
+2. A plan is *safe* if the deadline holds even if its VMs are reclaimed at the worst moment: the
+   fallback, a plan that nobody reclaims and that keeps both limits, must still fit after it. Doing
+   nothing, or less than the fallback would do, must leave time for some interruptions more. Where
+   no firm plan keeps the limits, those are safe that keep them by themselves.
 3. If the pace, seen at its best, has missed a limit for two windows, any safe plan that meets all
    limits wins, the best by the objective; the plan in force does not compete.
-4. Else the best safe plan takes over if it gains enough, its switching costs paid, or if the plan in
-   force is not safe any more or cannot be had. Waiting beats firm VMs while there is slack.
+4. Else the best safe plan takes over if it gains enough, its switching costs paid, or if the plan
+   in force is not safe any more or cannot be had. Waiting beats firm VMs while there is slack.
 """
 
 from __future__ import annotations
@@ -90,8 +90,11 @@ def _overruns(outlook: Outlook) -> bool:
     situation = outlook.situation
     if situation.iterations_left <= 0 or math.isinf(outlook.money_left_usd):
         return False
-    rented = [c.usd_per_hour for c in (situation.running, situation.ordered) if c is not None]
-    usd_per_hour = max(rented, default=0.0) + outlook.job.extra_usd_per_hour
+    running, ordered = situation.running, situation.ordered
+    rented = [] if running is None else [running]
+    if ordered is not None and not (running is not None and _same(running, ordered)):
+        rented.append(ordered)  # both are paid for until the new VMs take over
+    usd_per_hour = sum(c.usd_per_hour for c in rented) + outlook.job.extra_usd_per_hour
     saving_s = outlook.rule.look_s + outlook.job.overheads.checkpoint_s
     return outlook.money_left_usd <= usd_per_hour * saving_s / _S_PER_HOUR
 
@@ -136,7 +139,9 @@ def _choose(
         return scores[id(candidate)], outlook.iteration_s(candidate)
 
     safe = [c for c in usable if _is_safe(outlook, c, fallbacks)]
-    if situation.alarm and _was_meant_to_meet(outlook):
+    running = situation.running
+    is_in_force = running is not None and present is not None and _same(running, present)
+    if situation.alarm and is_in_force and _was_meant_to_meet(outlook):
         others = [c for c in safe if not outlook.is_running(c) and outlook.meets_limits(c)]
         if not others:
             return _Choice(present, Cause.NO_PLAN)
@@ -155,8 +160,10 @@ def _choose(
         return _Choice(None, Cause.SLACK)
     if not situation.has_begun:
         return _Choice(best, Cause.FIRST)
-    unsafe = present is not None or (best.is_firm and situation.ordered is None)
-    return _Choice(best, Cause.NO_RETURN if unsafe else Cause.LOST)
+    if situation.ordered is None and not best.is_firm:
+        return _Choice(best, Cause.RETRY)
+    given_up = situation.ordered is None or present is situation.ordered
+    return _Choice(best, Cause.NO_RETURN if given_up else Cause.LOST)
 
 
 def _same(one: Candidate, other: Candidate) -> bool:
@@ -166,11 +173,14 @@ def _same(one: Candidate, other: Candidate) -> bool:
 def _is_safe(outlook: Outlook, candidate: Candidate, fallbacks: _Fallbacks | None) -> bool:
     """Whether a plan keeps the limits, whatever is reclaimed, if any firm plan can."""
     if fallbacks is None or candidate.is_firm:
-        return outlook.meets_limits(candidate)
+        # A running plan is given up for its pace by the alarm alone, not by one slow window.
+        on_trial = not outlook.situation.alarm and _was_meant_to_meet(outlook)
+        return (on_trial and outlook.is_running(candidate)) or outlook.meets_limits(candidate)
     if outlook.cost_usd(candidate) > outlook.money_left_usd:
         return False
     usual = fallbacks.usual
-    if outlook.iteration_s(candidate) > outlook.iteration_s(usual, at_confidence=True):
+    as_fast_s = (1.0 + outlook.rule.least_gain) * outlook.iteration_s(usual, at_confidence=True)
+    if outlook.iteration_s(candidate) > as_fast_s:
         return outlook.margin_s(candidate, usual) >= _reserve_s(outlook, usual)
     return outlook.margin_s(candidate, fallbacks.last) >= 0.0
 
@@ -181,8 +191,11 @@ def _reserve_s(outlook: Outlook, fallback: Candidate) -> float:
     A second of slack saves at most a second of firm VMs if it is waited away; what an interruption
     costs buys a whole stay on cheap ones.
     """
-    one_s = outlook.loss_s(fallback) + outlook.job.overheads.restore_s
-    return (outlook.rule.interruptions_kept + outlook.interruptions_to_come(fallback)) * one_s
+    restore_s = outlook.job.overheads.restore_s
+    worst_s = outlook.loss_s(fallback) + restore_s
+    usual_s = outlook.usual_loss_s(fallback) + restore_s
+    to_come = outlook.interruptions_to_come(fallback)
+    return outlook.rule.interruptions_kept * worst_s + to_come * usual_s
 
 
 def _was_meant_to_meet(outlook: Outlook) -> bool:
@@ -198,9 +211,7 @@ def _was_meant_to_meet(outlook: Outlook) -> bool:
     return situation.slow_vm is not None or as_forecast_s <= outlook.time_left_s
 
 
-def _least_bad(
-    outlook: Outlook, usable: Sequence[Candidate], present: Candidate | None
-) -> _Choice:
+def _least_bad(outlook: Outlook, usable: Sequence[Candidate], present: Candidate | None) -> _Choice:
     """Returns what misses the deadline least, within the money, where no plan meets all limits."""
     affordable = [c for c in usable if outlook.cost_usd(c) <= outlook.money_left_usd]
     best = min(affordable or usable, key=outlook.finish_s, default=None)
@@ -227,7 +238,9 @@ def _waiting_pays(
     hoped_for = [
         outlook.usd_per_iteration(c)
         for c in known
-        if not c.is_firm and not any(outlook.pools.is_lost(pool) for pool in c.vms)
+        if not c.is_firm
+        and not outlook.is_obtainable(c)
+        and not any(outlook.pools.is_lost(pool) for pool in c.vms)
     ]
     return min(hoped_for, default=math.inf) < (1.0 - outlook.rule.least_gain) ** 2 * best_score
 
@@ -241,9 +254,7 @@ def _decision(
     look_again_s = min(now_s + look_s, max(outlook.pools.next_opening_s(now_s), now_s + 1.0))
     numbers = _numbers(outlook, chosen, present, fallback)
     if chosen is None:
-        return Decision(
-            now_s, DecisionKind.WAIT, choice.cause, None, look_again_s, numbers=numbers
-        )
+        return Decision(now_s, DecisionKind.WAIT, choice.cause, None, look_again_s, numbers=numbers)
     ordered = situation.ordered
     stays = ordered is not None and _same(ordered, chosen) and situation.slow_vm is None
     return Decision(
@@ -258,9 +269,7 @@ def _decision(
     )
 
 
-def _training_on_pays(
-    outlook: Outlook, chosen: Candidate, fallback: Candidate | None
-) -> bool:
+def _training_on_pays(outlook: Outlook, chosen: Candidate, fallback: Candidate | None) -> bool:
     """Whether the present VMs should train while those of the chosen plan boot.
 
     They should where their iterations cost no more than later ones may, or where time is missing.

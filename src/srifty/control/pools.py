@@ -102,8 +102,8 @@ class Pools:
     def lasting_s(self, pool: Pool, now_s: float, rule: PoolRule) -> float:
         """Returns for how long VMs of a pool are expected to last from now on.
 
-        The mean of a Gamma-Poisson model, `(w·guess + time held) / (w + reclaims)`: with exponential
-        times the expectation does not depend on how long they have been held already.
+        The mean of a Gamma-Poisson model, `(w·guess + time held) / (w + reclaims)`: with
+        exponential times the expectation does not depend on how long VMs were held already.
         """
         if pool.market is not Market.SPOT:
             return math.inf

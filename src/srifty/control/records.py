@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from srifty.control.bill import PaidPrice
-from srifty.core.events import Pool
+from srifty.core.events import Decision, Pool
+from srifty.core.notation import format_config
 from srifty.core.offers import Offer
 
 
@@ -110,3 +111,18 @@ class ForecastRecord:
     document: Mapping[str, Any]
     ended_s: float | None = None
     outcome: Mapping[str, Any] | None = None
+
+
+def decision_document(decision: Decision) -> dict[str, Any]:
+    """Returns a decision and its figures as JSON values."""
+    return {
+        "at_s": decision.at_s,
+        "kind": decision.kind.value,
+        "cause": decision.cause.name.lower(),
+        "because": decision.cause.value,
+        "config": None if decision.config is None else format_config(decision.config),
+        "look_again_s": decision.look_again_s,
+        "train_on": decision.train_on,
+        "replace": list(decision.replace),
+        "numbers": dict(decision.numbers),
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +20,8 @@ from srifty.core.events import Pool, Progress
 from srifty.core.job import Job
 from srifty.core.offers import Market, Offer
 from srifty.core.plan import Plan, PlanResult
+
+_S_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class PolicyRule:
     pools: PoolRule = field(default_factory=PoolRule)
     least_gain: float = 0.05
     look_s: float = 60.0
-    interruptions_kept: int = 3
+    interruptions_kept: int = 4
     slack_worth: float = 0.2
 
     def __post_init__(self) -> None:
@@ -159,6 +162,27 @@ def remaining_job(job: Job, progress: Progress) -> Job | None:
         limits=replace(limits, deadline_s=deadline_s, budget_usd=budget_usd),
         overheads=replace(overheads, setup_s=setup_s),
     )
+
+
+def least_pace(job: Job, progress: Progress, usd_per_hour: float) -> float:
+    """Returns the iterations per second that keep all limits from here on; 0 without limits.
+
+    Args:
+        job: the whole job; its limits count from the command.
+        progress: how far it is.
+        usd_per_hour: price of what trains.
+    """
+    left = max(job.iterations - progress.iteration, 0.0)
+    pauses_s = job.overheads.billed_s(int(left)) - job.overheads.setup_s
+    time_s = math.inf
+    if job.limits.deadline_s is not None:
+        time_s = job.limits.deadline_s - progress.at_s
+    usd_per_s = (usd_per_hour + job.extra_usd_per_hour) / _S_PER_HOUR
+    if job.limits.budget_usd is not None and usd_per_s > 0:
+        time_s = min(time_s, (job.limits.budget_usd - progress.spent_usd) / usd_per_s)
+    if left == 0:
+        return 0.0
+    return left / (time_s - pauses_s) if time_s > pauses_s else math.inf
 
 
 def offers_left(

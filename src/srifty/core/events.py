@@ -101,14 +101,12 @@ class WorkerStep:
     Attributes:
         worker: its rank.
         vm: the VM it runs on.
-        instance_type: that VM's type.
         compute_s: input, forward, backward and optimizer, without any waiting for others.
         exchange_s: what the exchange adds to that, waiting for slower workers included.
     """
 
     worker: int
     vm: str
-    instance_type: str
     compute_s: float
     exchange_s: float
 
@@ -163,6 +161,7 @@ class Cause(StrEnum):
     ON_COURSE = "the plan keeps its limits and nothing gains enough"
     CHEAPER = "another plan gains enough, its switching costs paid"
     LOST = "VMs were lost or could not be had"
+    RETRY = "cheaper VMs may be had again"
     LIMIT = "the pace, seen at its best, would miss a limit"
     SLOW_VM = "one VM is slow and the pace, seen at its best, would miss a limit"
     NO_RETURN = "any later, VMs that nobody reclaims could not save the deadline"

@@ -182,11 +182,11 @@ class Agent:
                 STOP: str(self._run.stop(place.generation)),
                 **({PACE: str(self._files.pace)} if world["pace_s"] is not None else {}),
                 **({NOTICES: self._metadata.source} if self._metadata is not None else {}),
-                VM_TAG: self._request["tag"],
+                VM_TAG: self._files.tag,
             },
             workdir=Path(world["workdir"]),
             log=self._files.log(place.generation),
-            tag=self._request["tag"],
+            tag=self._files.tag,
         )
         self._report()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -15,7 +14,6 @@ from srifty.cloud.backend import (
     LaunchRequest,
     Prepared,
     VmState,
-    VmStatus,
     VmWorkers,
     WorkerLines,
     WorkersStatus,
@@ -25,12 +23,12 @@ from srifty.cloud.clock import Clock
 from srifty.cloud.failures import read_refusal
 from srifty.cloud.local.launcher import Launcher
 from srifty.cloud.local.processes import VM_TAG, kill_all, tagged
+from srifty.cloud.local.requests import decide, request_of
 from srifty.cloud.local.run_folder import (
     Entry,
     RunFolder,
     VmFolder,
     append_entry,
-    happening_document,
     pool_document,
     read_json,
     read_pool,
@@ -47,7 +45,6 @@ from srifty.errors import InputError
 _LOST_AFTER_S = 10.0
 # Real seconds that an agent has to end its VM before it is killed.
 _END_PATIENCE_S = 5.0
-_START_PATIENCE_S = 60.0
 
 
 class LocalBackend:
@@ -75,7 +72,9 @@ class LocalBackend:
         self._clock = clock
         self._scenario = scenario or Scenario()
         self._launcher = launcher
-        self._children: list[int] = []
+        # VMs whose agents this process started, and the agents that still run of those.
+        self._started: set[str] = set()
+        self._agents: dict[str, int] = {}
         self._run.vms.mkdir(parents=True, exist_ok=True)
         self._run.progress.mkdir(exist_ok=True)
         self._run.heartbeat.touch()
@@ -89,12 +88,15 @@ class LocalBackend:
                 f"secrets that are not set in this environment: {', '.join(unset)}; export them, "
                 "or take them out of run.secrets"
             )
+        workdir = Path(settings.workdir).resolve()
+        if not workdir.is_dir():
+            raise InputError(f"there is no folder {workdir}; name the code's folder in run.workdir")
         document = {
             "run_id": request.run_id,
             "tags": dict(request.tags()),
             "hard_end_s": request.hard_end_s,
             "silence_s": request.silence_s,
-            "workdir": str(Path(settings.workdir).resolve()),
+            "workdir": str(workdir),
             "env": dict(settings.env),
             "secrets": list(settings.secrets),
             "not used here": {
@@ -132,13 +134,12 @@ class LocalBackend:
     def events(self, after: int) -> list[VmEvent]:
         """Returns what happened; see `Backend`."""
         self._run.heartbeat.touch()
-        self._reap()
         self._look()
         pools: dict[str, Pool] = {}
         events: list[VmEvent] = []
         for entry in self._run.entries()[after:]:
             if entry.vm not in pools:
-                pools[entry.vm] = read_pool(_request(self._run.vm(entry.vm)))
+                pools[entry.vm] = read_pool(request_of(self._run.vm(entry.vm)))
             events.append(
                 VmEvent(
                     entry.at_s, entry.kind, entry.vm, pools[entry.vm], entry.failure, entry.detail
@@ -149,7 +150,7 @@ class LocalBackend:
     def start_workers(self, world: World) -> None:
         """Starts a world; see `Backend`."""
         for vm in world.vms:
-            gpus = _request(self._known(vm.vm))["gpus"]
+            gpus = request_of(self._run.vm(vm.vm))["gpus"]
             if vm.workers > gpus:
                 raise InputError(f"{vm.vm} has {gpus} GPUs, so {vm.workers} workers cannot run")
         newest = read_json(self._run.world)
@@ -172,7 +173,7 @@ class LocalBackend:
         first = 0
         for node, vm in enumerate(world.vms):
             files = self._run.vm(vm.vm)
-            request = _request(files)
+            request = request_of(files)
             write_json(
                 files.world,
                 {
@@ -248,7 +249,10 @@ class LocalBackend:
 
     def terminate(self, vms: Sequence[str]) -> None:
         """Ends VMs; see `Backend`."""
-        for files in [self._known(name) for name in vms]:
+        known = [self._run.vm(name) for name in vms]
+        for files in known:
+            request_of(files)  # all are of this run, or none ends
+        for files in known:
             if not files.end.exists():
                 files.end.touch()
 
@@ -264,35 +268,7 @@ class LocalBackend:
 
     def _ask(self, files: VmFolder, vm: Mapping[str, Any], launch: Mapping[str, Any]) -> None:
         """Has the played cloud answer a request for a VM."""
-        now_s = self._clock.now_s()
-        pool = read_pool(dict(vm))
-        script = self._scenario.script(pool)
-        past = [state for state in self.reconcile() if state.pool == pool]
-        refused = {entry.vm for entry in self._run.entries() if entry.kind is VmEventKind.FAILED}
-        held = sum(state.status is not VmStatus.GONE for state in past)
-        granted = sum(state.vm not in refused for state in past)
-        answer = script.answers[len(past)] if len(past) < len(script.answers) else None
-        supply = script.supply_at(now_s)
-        if answer is None and supply is not None and held >= supply:
-            answer = (
-                f"code=InsufficientInstanceCapacity type={pool.instance_type} az={pool.location}"
-            )
-        fate = script.fate(held, granted + 1, now_s)
-        request = {
-            **vm,
-            "tag": f"{launch['run_id']}/{vm['vm']}@{self._run.path}",
-            "tags": launch["tags"],
-            "env": launch["env"],
-            "workdir": launch["workdir"],
-            "hard_end_s": launch["hard_end_s"],
-            "silence_s": launch["silence_s"],
-            "origin_s": self._clock.origin_s,
-            "clock_factor": self._clock.factor,
-            "asked_s": now_s,
-            "boots_at_s": now_s + script.boot_s,
-            "refused": answer,
-            "happenings": [happening_document(what) for what in fate],
-        }
+        request = decide(vm, launch, self.reconcile(), self._scenario, self._clock)
         files.path.mkdir(exist_ok=True)
         write_json(files.request, request)
         self._answer(files, request)
@@ -301,22 +277,22 @@ class LocalBackend:
         refusal = read_refusal(answer)
         append_entry(
             self._run.journal,
-            Entry(now_s, VmEventKind.FAILED, name, refusal.text, refusal.kind, stopped_s=now_s),
+            Entry(now_s, VmEventKind.FAILED, name, refusal.text, refusal.kind, now_s),
         )
 
     def _answer(self, files: VmFolder, request: Mapping[str, Any]) -> None:
         if request["refused"] is not None:
             self._refuse(request["vm"], request["refused"], request["asked_s"])
             return
-        files.pulse.touch()
         module = "srifty.cloud.local.agent"
         arguments = [sys.executable, "-m", module, str(self._run.path), files.path.name]
         with (files.path / "agent.log").open("ab") as log:
             # Not by subprocess, which complains of children that outlive their maker.
-            child = os.posix_spawn(
+            self._started.add(files.path.name)
+            self._agents[files.path.name] = os.posix_spawn(
                 sys.executable,
                 arguments,
-                {**os.environ, VM_TAG: request["tag"]},
+                {**os.environ, VM_TAG: files.tag},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                     (os.POSIX_SPAWN_DUP2, log.fileno(), 1),
@@ -324,41 +300,42 @@ class LocalBackend:
                 ],
                 setsid=True,
             )
-            self._children.append(child)
 
     def _reap(self) -> None:
         """Has dead agents leave the table of processes."""
-        for child in self._children.copy():
-            pid, _ = os.waitpid(child, os.WNOHANG)
+        for name, agent in list(self._agents.items()):
+            pid, _ = os.waitpid(agent, os.WNOHANG)
             if pid:
-                self._children.remove(child)
+                del self._agents[name]
 
     def _look(self) -> None:
         """Notes VMs that were lost or are heard of again, and ends those that do not end."""
-        over = {entry.vm for entry in self._run.entries() if entry.stopped_s is not None}
+        self._reap()
+        last = {entry.vm: entry for entry in self._run.entries()}
         for files in self._run.all_vms():
-            if files.path.name not in over and files.request.exists():
-                self._look_at(files)
+            newest = last.get(files.path.name)
+            is_over = newest is not None and newest.stopped_s is not None
+            if not is_over and files.request.exists():
+                is_lost = newest is not None and newest.kind is VmEventKind.LOST
+                self._look_at(files, is_lost=is_lost)
 
-    def _look_at(self, files: VmFolder) -> None:
+    def _look_at(self, files: VmFolder, *, is_lost: bool) -> None:
         name = files.path.name
-        if not files.pulse.exists():
-            # A request that is written down was granted or refused, whoever was killed since.
-            self._answer(files, _request(files))
-            return
-        now, pulsed = time.time(), files.pulse.stat().st_mtime
+        heard = files.pulse.exists()
+        pulsed = (files.pulse if heard else files.request).stat().st_mtime
         pid = holder(files.lock)
         if pid is None:
-            started = files.lock.exists() and files.lock.stat().st_size > 0
-            if not started and now - pulsed < _START_PATIENCE_S and not files.end.exists():
-                return  # its agent is about to take the lock
-            self._bury(files, pulsed)
+            if not heard and name not in self._started:
+                # What is written down was granted or refused, whoever was killed since. An agent
+                # of theirs that is about to begin does no harm: the lock lets one live.
+                self._answer(files, request_of(files))
+            elif name not in self._agents:
+                self._bury(files, pulsed)
             return
+        now = time.time()
         if files.end.exists() and now - files.end.stat().st_mtime > _END_PATIENCE_S and pid:
             kill_all([pid])
             return
-        mine = [entry for entry in self._run.entries() if entry.vm == name]
-        is_lost = bool(mine) and mine[-1].kind is VmEventKind.LOST
         silent_s = now - pulsed
         if silent_s > _LOST_AFTER_S and not is_lost:
             detail = f"its agent has not been heard of for {silent_s:.0f} s"
@@ -369,11 +346,13 @@ class LocalBackend:
     def _bury(self, files: VmFolder, pulsed: float) -> None:
         """Notes the end of a VM whose agent is gone, unless that said so itself."""
         name = files.path.name
-        if self._is_over(name):
+        mine = [entry for entry in self._run.entries() if entry.vm == name]
+        if any(entry.stopped_s is not None for entry in mine):
             return
-        request = _request(files)
-        kill_all(tagged(request["tag"]))
-        stopped_s = max(self._clock.at_s(pulsed), request["asked_s"])
+        request = request_of(files)
+        kill_all(tagged(files.tag))
+        heard_s = [request["asked_s"], *(entry.at_s for entry in mine)]
+        stopped_s = max(self._clock.at_s(pulsed), *heard_s)
         if files.end.exists():
             self._say(VmEventKind.TERMINATED, name, "as the run asked", stopped_s=stopped_s)
         else:
@@ -384,21 +363,6 @@ class LocalBackend:
     ) -> None:
         now_s = self._clock.now_s()
         append_entry(self._run.journal, Entry(now_s, kind, name, detail, stopped_s=stopped_s))
-
-    def _is_over(self, name: str) -> bool:
-        return any(
-            entry.vm == name and entry.stopped_s is not None for entry in self._run.entries()
-        )
-
-    def _known(self, name: str) -> VmFolder:
-        files = self._run.vm(name)
-        if not files.request.exists():
-            raise InputError(f"{name!r} is no VM of this run")
-        return files
-
-
-def _request(files: VmFolder) -> dict[str, Any]:
-    return json.loads(files.request.read_text(encoding="utf-8"))
 
 
 def _free_port() -> int:

@@ -14,6 +14,9 @@ from typing import IO
 
 from srifty.cloud.local.processes import dies_with_parent, kill_all, tagged
 
+# As a shell has it for a command that cannot be run.
+_NOT_STARTED = 127
+
 
 class Launcher(StrEnum):
     """What starts the workers.
@@ -77,14 +80,19 @@ class LocalWorkers:
         self.exit_code: int | None = None
         self._tag = tag
         self._stopped = False
+        self._children: list[subprocess.Popen[bytes]] = []
         with log.open("ab", buffering=0) as output:
-            if launcher is Launcher.TORCHRUN:
-                self._children = [_torchrun(command, place, environment, workdir, output)]
-            else:
-                self._children = [
-                    _worker(command, place, local_rank, environment, workdir, output)
-                    for local_rank in range(place.workers)
-                ]
+            try:
+                if launcher is Launcher.TORCHRUN:
+                    self._children.append(_torchrun(command, place, environment, workdir, output))
+                else:
+                    for local_rank in range(place.workers):
+                        self._children.append(
+                            _worker(command, place, local_rank, environment, workdir, output)
+                        )
+            except OSError as error:
+                output.write(f"the workers could not be started: {error}\n".encode())
+                self.exit_code = _NOT_STARTED
 
     def poll(self) -> int | None:
         """Returns how the workers ended; None while they run.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,11 @@ class VmFolder:
     """
 
     path: Path
+
+    @property
+    def tag(self) -> str:
+        """What the VM's processes carry in their environment; no other VM has it."""
+        return str(self.path)
 
     @property
     def request(self) -> Path:
@@ -154,7 +159,7 @@ def pool_document(pool: Pool) -> dict[str, Any]:
     }
 
 
-def read_pool(document: dict[str, Any]) -> Pool:
+def read_pool(document: Mapping[str, Any]) -> Pool:
     """Returns the pool that `pool_document` described."""
     return Pool(
         document["instance_type"],
@@ -251,7 +256,9 @@ def vm_state(files: VmFolder, entries: Sequence[Entry]) -> VmState:
         elif entry.kind is VmEventKind.RECOVERED:
             status = VmStatus.BOOTING if running_s is None else VmStatus.RUNNING
         taken_back |= entry.kind is VmEventKind.PREEMPTED
-        if entry.stopped_s is not None:
+        if entry.kind is VmEventKind.FAILED:
+            status = VmStatus.FAILED
+        elif entry.stopped_s is not None:
             stopped_s, status = entry.stopped_s, VmStatus.GONE
     return VmState(
         files.path.name,

@@ -19,6 +19,7 @@ from srifty.cloud.backend import (
     World,
 )
 from srifty.cloud.clock import Clock
+from srifty.cloud.local.requests import request_of
 from srifty.cloud.local.run_folder import (
     Entry,
     RunFolder,
@@ -155,7 +156,7 @@ class RayBackend:
         self._look()
         events: list[VmEvent] = []
         for entry in self._run.entries()[after:]:
-            pool = read_pool(self._request(self._run.vm(entry.vm)))
+            pool = read_pool(request_of(self._run.vm(entry.vm)))
             events.append(
                 VmEvent(entry.at_s, entry.kind, entry.vm, pool, entry.failure, entry.detail)
             )
@@ -164,7 +165,7 @@ class RayBackend:
     def start_workers(self, world: World) -> None:
         """Starts a world; see `Backend`."""
         for vm in world.vms:
-            gpus = self._request(self._known(vm.vm))["gpus"]
+            gpus = request_of(self._known(vm.vm))["gpus"]
             if vm.workers > gpus:
                 raise InputError(f"{vm.vm} has {gpus} GPUs, so {vm.workers} workers cannot run")
         newest = read_json(self._run.world)
@@ -284,7 +285,7 @@ class RayBackend:
         ]
         for files in live:
             if files.path.name not in running and not files.end.exists():
-                request = self._request(files)
+                request = request_of(files)
                 self._session.make_agent(
                     files.path.name, request["node_type"], request["gpus"], request["setup"]
                 )
@@ -338,7 +339,7 @@ class RayBackend:
     def _bury(self, files: VmFolder) -> None:
         """Notes the end of a VM whose agent is no more."""
         name = files.path.name
-        setup = self._request(files)["setup"]
+        setup = request_of(files)["setup"]
         silent_s = time.monotonic() - self._heard.get(name, time.monotonic())
         if name in self._noticed:
             self._say(VmEventKind.PREEMPTED, name, "taken back after a notice", gone=True)
@@ -354,7 +355,7 @@ class RayBackend:
         waiting = [files for files in live if files.path.name not in running]
         status = self._session.autoscaler_status() if self._rents and waiting else {}
         for files in waiting:
-            request = self._request(files)
+            request = request_of(files)
             refusal = refusals(status, request["asked_unix_s"]).get(request["node_type"])
             if refusal is not None and files.path.name not in self._over():
                 self._fail(files.path.name, refusal.kind, refusal.text)
@@ -392,7 +393,7 @@ class RayBackend:
 
     def _orders(self, world: Mapping[str, Any], node: int) -> Orders:
         vm = world["vms"][node]
-        request = self._request(self._run.vm(vm["vm"]))
+        request = request_of(self._run.vm(vm["vm"]))
         secrets = {name: os.environ[name] for name in request["secrets"] if name in os.environ}
         return Orders(
             generation=world["generation"],
@@ -422,12 +423,5 @@ class RayBackend:
 
     def _known(self, name: str) -> VmFolder:
         files = self._run.vm(name)
-        if not files.request.exists():
-            raise InputError(f"{name!r} is no VM of this run")
+        request_of(files)
         return files
-
-    def _request(self, files: VmFolder) -> dict[str, Any]:
-        found = read_json(files.request)
-        if found is None:
-            raise InputError(f"{files.path.name!r} is no VM of this run")
-        return found
