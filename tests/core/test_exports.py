@@ -8,6 +8,7 @@ PACKAGES = [
     "srifty.baselines",
     "srifty.calibration",
     "srifty.catalog",
+    "srifty.cloud.export",
     "srifty.core",
     "srifty.files",
     "srifty.planner",
