@@ -9,6 +9,7 @@ PACKAGES = [
     "srifty.baselines",
     "srifty.calibration",
     "srifty.catalog",
+    "srifty.cloud.export",
     "srifty.core",
     "srifty.files",
     "srifty.planner",

@@ -38,4 +38,4 @@ def export(deployment: Deployment, kind: ExportFormat) -> Exported:
     Raises:
         InputError: the launcher cannot start such a plan.
     """
-    return FORMATS[kind](deployment)
+    return FORMATS[ExportFormat(kind)](deployment)

@@ -16,17 +16,18 @@ from srifty.cloud.export.ray_nodes import is_machine_image, node_config, provide
 from srifty.cloud.export.shell import heading
 from srifty.cloud.export.yaml_text import dump_yaml
 from srifty.core.offers import Location, Market
+from srifty.core.settings import RunSettings
 from srifty.core.written import WrittenGroup
 from srifty.errors import InputError
 
 _NAME = "cluster.yaml"
-_HEAD = "head"
+HEAD = "head"
 _SCRIPT = "~/srifty_on_ray.py"
 _WORLD = "~/srifty_world.json"
-_FOLDER = "~/srifty_code"
+FOLDER = "~/srifty_code"
 _END = "END_OF_SRIFTY_FILE"
 _CLOUDS = ("aws", "gcp")
-_HEADS = {"aws": "m5.large", "gcp": "n1-standard-2"}
+HEADS = {"aws": "m5.large", "gcp": "n1-standard-2"}
 
 
 def export_ray(deployment: Deployment) -> Exported:
@@ -67,12 +68,13 @@ def ray_cluster(deployment: Deployment) -> tuple[dict[str, Any], list[str]]:
     region = plan.groups[0].location.region
     offers = offers_of(deployment)
     head_place = plan.groups[0].location
+    zones = [zone for group in plan.groups if (zone := deployment.zone(group.location))]
     types: dict[str, Any] = {
-        _HEAD: {
+        HEAD: {
             # No CPUs are offered, so that Ray places nothing of the plan's here.
             "resources": {"CPU": 0},
             "node_config": node_config(
-                deployment, cloud, _HEADS[cloud], head_place, Market.ON_DEMAND
+                settings, cloud, HEADS[cloud], deployment.zone(head_place), Market.ON_DEMAND
             ),
         }
     }
@@ -84,21 +86,54 @@ def ray_cluster(deployment: Deployment) -> tuple[dict[str, Any], list[str]]:
             "max_workers": count,
             "resources": amounts if group.vcpus is None else {"CPU": group.vcpus, **amounts},
             "node_config": node_config(
-                deployment,
+                settings,
                 cloud,
                 machine.name,
-                group.location,
+                deployment.zone(group.location),
                 group.market,
                 accelerator=machine.accelerator,
                 gpus=group.gpus,
             ),
         }
+    cluster = cluster_of(
+        deployment.name,
+        plan.vms,
+        provider(settings, cloud, region, zones, deployment.project),
+        types,
+        settings,
+    )
+    notes = [
+        f"The head, a {HEADS[cloud]} on demand, is billed beside the plan; training goes on "
+        "without your own machine.",
+        "PyTorch and srifty are to be on the image, or to be installed in run.setup.",
+    ]
+    if settings.image is None:
+        notes.append("No image is named: Ray's own default is used; name one in run.image.")
+    return cluster, notes
+
+
+def cluster_of(
+    name: str,
+    vms: int,
+    provider: dict[str, Any],
+    types: dict[str, Any],
+    settings: RunSettings,
+) -> dict[str, Any]:
+    """Returns a cluster file around its node types.
+
+    Args:
+        name: of the cluster.
+        vms: most VMs beside the head.
+        provider: where the cluster lives.
+        types: node types by name; the head's is called `head`.
+        settings: how the VMs are set up.
+    """
     cluster: dict[str, Any] = {
-        "cluster_name": deployment.name,
-        "max_workers": plan.vms,
-        "provider": provider(deployment, cloud, region),
+        "cluster_name": name,
+        "max_workers": vms,
+        "provider": provider,
         "auth": {"ssh_user": settings.ssh_user or "ubuntu"},
-        "head_node_type": _HEAD,
+        "head_node_type": HEAD,
         "available_node_types": types,
     }
     if settings.image is not None and not is_machine_image(settings.image):
@@ -108,9 +143,9 @@ def ray_cluster(deployment: Deployment) -> tuple[dict[str, Any], list[str]]:
             # Data loaders hand over batches in shared memory, NCCL pins some.
             "run_options": ["--ipc=host", "--ulimit memlock=-1"],
         }
-    cluster["file_mounts"] = {_FOLDER: settings.workdir}
+    cluster["file_mounts"] = {FOLDER: settings.workdir}
     cluster["setup_commands"] = [
-        *(f"cd {_FOLDER} && {command}" for command in settings.setup),
+        *(f"cd {FOLDER} && {command}" for command in settings.setup),
         'command -v ray >/dev/null || pip install "ray[default]"',
     ]
     cluster["head_start_ray_commands"] = [
@@ -122,14 +157,7 @@ def ray_cluster(deployment: Deployment) -> tuple[dict[str, Any], list[str]]:
         "ray stop",
         "ulimit -n 65536; ray start --address=$RAY_HEAD_IP:6379",
     ]
-    notes = [
-        f"The head, a {_HEADS[cloud]} on demand, is billed beside the plan; training goes on "
-        "without your own machine.",
-        "PyTorch and srifty are to be on the image, or to be installed in run.setup.",
-    ]
-    if settings.image is None:
-        notes.append("No image is named: Ray's own default is used; name one in run.image.")
-    return cluster, notes
+    return cluster
 
 
 def offers_of(deployment: Deployment) -> dict[str, tuple[WrittenGroup, int]]:
@@ -160,7 +188,7 @@ def world_of(deployment: Deployment) -> dict[str, Any]:
         "command": list(deployment.command),
         "variables": dict(deployment.variables()),
         "secrets": list(deployment.plan.settings.secrets),
-        "folder": _FOLDER,
+        "folder": FOLDER,
     }
 
 
@@ -173,7 +201,7 @@ def _one_cloud(deployment: Deployment) -> str:
     clouds = deployment.clouds()
     markets = {group.market for group in deployment.plan.groups}
     regions = {group.location.region for group in deployment.plan.groups}
-    if len(clouds) > 1 or clouds[0] not in _CLOUDS or Market.OWNED in markets:
+    if len(clouds) != 1 or clouds[0] not in _CLOUDS or Market.OWNED in markets:
         raise InputError(
             f"Ray's cluster launcher takes VMs of one cloud ({' or '.join(_CLOUDS)}), not of "
             f"{', '.join(clouds)}; export the plan as torchrun or sbatch, which take any machines"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from srifty.cloud.export.deployment import Deployment, is_zone_id
-from srifty.core.offers import Location, Market
+from srifty.cloud.export.deployment import is_zone_id
+from srifty.core.offers import Market
 from srifty.core.settings import RunSettings
 from srifty.errors import InputError
 
@@ -17,34 +18,41 @@ def is_machine_image(image: str) -> bool:
     return image.startswith(("ami-", "projects/"))
 
 
-def provider(deployment: Deployment, cloud: str, region: str) -> dict[str, Any]:
+def provider(
+    settings: RunSettings, cloud: str, region: str, zones: Sequence[str], project: str | None
+) -> dict[str, Any]:
     """Returns where the cluster lives.
+
+    Args:
+        settings: how the VMs are set up.
+        cloud: `aws` or `gcp`.
+        region: of all VMs.
+        zones: of the VMs, as far as they are known.
+        project: of Google Cloud.
 
     Raises:
         InputError: a project, zone or group is missing or not usable.
     """
-    zones = dict.fromkeys(
-        zone for group in deployment.plan.groups if (zone := deployment.zone(group.location))
-    )
+    zones = tuple(dict.fromkeys(zones))
     found: dict[str, Any] = {"type": cloud, "region": region}
     if cloud == "gcp":
-        if deployment.project is None:
+        if project is None:
             raise InputError(
                 "Ray needs the project of Google Cloud that pays; give it with --project"
             )
-        found["project_id"] = deployment.project
-        found["availability_zone"] = _gcp_zone(region, list(zones))
+        found["project_id"] = project
+        found["availability_zone"] = _gcp_zone(region, zones)
         return found
     # Ids are no names: for them the place is said by each node, and a subnet of another zone is
     # refused by EC2, upon which Ray takes the next one.
     if zones and not any(is_zone_id(zone) for zone in zones):
         found["availability_zone"] = ",".join(zones)
     found["cache_stopped_nodes"] = False
-    named = [name for name in deployment.plan.settings.security_groups if not _is_group_id(name)]
-    if named and len(deployment.plan.settings.security_groups) > 1:
+    named = [name for name in settings.security_groups if not _is_group_id(name)]
+    if named and len(settings.security_groups) > 1:
         raise InputError(
             "Ray takes one security group by its name, or several by their ids (sg-...), not "
-            f"{', '.join(deployment.plan.settings.security_groups)}"
+            f"{', '.join(settings.security_groups)}"
         )
     if named:
         found["security_group"] = {"GroupName": named[0]}
@@ -52,10 +60,10 @@ def provider(deployment: Deployment, cloud: str, region: str) -> dict[str, Any]:
 
 
 def node_config(
-    deployment: Deployment,
+    settings: RunSettings,
     cloud: str,
     machine: str,
-    location: Location,
+    zone: str | None,
     market: Market,
     *,
     accelerator: str | None = None,
@@ -64,10 +72,10 @@ def node_config(
     """Returns the request for one node.
 
     Args:
-        deployment: for its settings and what zones are called.
+        settings: how the VMs are set up.
         cloud: `aws` or `gcp`.
         machine: the cloud's machine type.
-        location: where it is to run.
+        zone: where it is to run, by name or id; None: where the provider says.
         market: how it is paid for.
         accelerator: what Google Cloud calls the GPUs that it attaches; None: they are built in.
         gpus: how many of them.
@@ -76,16 +84,14 @@ def node_config(
         InputError: a subnet or an image is not named as the cloud needs it.
     """
     if cloud == "gcp":
-        return _gcp_node(deployment.plan.settings, machine, market, accelerator, gpus)
-    return _aws_node(deployment, machine, location, market)
+        return _gcp_node(settings, machine, market, accelerator, gpus)
+    return _aws_node(settings, machine, zone, market)
 
 
 def _aws_node(
-    deployment: Deployment, machine: str, location: Location, market: Market
+    settings: RunSettings, machine: str, zone: str | None, market: Market
 ) -> dict[str, Any]:
-    settings = deployment.plan.settings
     node: dict[str, Any] = {"InstanceType": machine}
-    zone = deployment.zone(location)
     if zone is not None:
         key = "AvailabilityZoneId" if is_zone_id(zone) else "AvailabilityZone"
         node["Placement"] = {key: zone}
@@ -138,7 +144,7 @@ def _gcp_node(
     return node
 
 
-def _gcp_zone(region: str, zones: list[str]) -> str:
+def _gcp_zone(region: str, zones: Sequence[str]) -> str:
     """Returns the one zone that Ray makes Google Cloud's nodes in."""
     if len(zones) > 1:
         raise InputError(f"Ray keeps to one zone on Google Cloud, not to {', '.join(zones)}")

@@ -23,7 +23,7 @@ def export_torchrun(deployment: Deployment) -> Exported:
         ),
         "set -euo pipefail",
         'node="${1:?is missing: the number of this VM}"',
-        '[[ "$node" =~ ^(0|[1-9][0-9]{0,8})$ ]] || { echo "no number of a VM: $node" >&2; exit 2; }',
+        '[[ "$node" =~ ^(0|[1-9][0-9]{0,8})$ ]] || { echo "no number: $node" >&2; exit 2; }',
         ': "${MASTER_ADDR:?is missing: the address of VM 0, as the other VMs reach it}"',
         *workers_by_node(deployment),
         *secrets(deployment),

@@ -14,7 +14,6 @@ from srifty.cloud.backend import (
     LaunchRequest,
     Prepared,
     VmState,
-    VmStatus,
     VmWorkers,
     WorkerLines,
     WorkersStatus,
@@ -33,6 +32,7 @@ from srifty.cloud.local.run_folder import (
     pool_document,
     read_json,
     read_pool,
+    vm_state,
     write_json,
 )
 from srifty.cloud.locks import holder
@@ -262,7 +262,7 @@ class LocalBackend:
         self._look()
         entries = self._run.entries()
         return [
-            _state(files, [entry for entry in entries if entry.vm == files.path.name])
+            vm_state(files, [entry for entry in entries if entry.vm == files.path.name])
             for files in self._run.all_vms()
             if files.request.exists()
         ]
@@ -364,28 +364,6 @@ class LocalBackend:
     ) -> None:
         now_s = self._clock.now_s()
         append_entry(self._run.journal, Entry(now_s, kind, name, detail, stopped_s=stopped_s))
-
-
-def _state(files: VmFolder, entries: Sequence[Entry]) -> VmState:
-    """Returns what a VM's events amount to."""
-    running_s = stopped_s = None
-    status = VmStatus.BOOTING
-    taken_back = False
-    for entry in entries:
-        if entry.kind is VmEventKind.LAUNCHED:
-            running_s, status = entry.at_s, VmStatus.RUNNING
-        elif entry.kind is VmEventKind.LOST:
-            status = VmStatus.LOST
-        elif entry.kind is VmEventKind.RECOVERED:
-            status = VmStatus.BOOTING if running_s is None else VmStatus.RUNNING
-        taken_back |= entry.kind is VmEventKind.PREEMPTED
-        if entry.kind is VmEventKind.FAILED:
-            status = VmStatus.FAILED
-        elif entry.stopped_s is not None:
-            stopped_s, status = entry.stopped_s, VmStatus.GONE
-    return VmState(
-        files.path.name, read_pool(request_of(files)), status, running_s, stopped_s, taken_back
-    )
 
 
 def _free_port() -> int:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from srifty.cloud.backend import VmState, VmStatus
 from srifty.core.events import LaunchFailure, Pool, VmEventKind
 from srifty.core.offers import Location, Market
 from srifty.core.scenario import Act, Happening
@@ -240,3 +241,30 @@ def read_entries(journal: Path) -> list[Entry]:
             )
         )
     return entries
+
+
+def vm_state(files: VmFolder, entries: Sequence[Entry]) -> VmState:
+    """Returns what a VM's events amount to."""
+    running_s = stopped_s = None
+    status = VmStatus.BOOTING
+    taken_back = False
+    for entry in entries:
+        if entry.kind is VmEventKind.LAUNCHED:
+            running_s, status = entry.at_s, VmStatus.RUNNING
+        elif entry.kind is VmEventKind.LOST:
+            status = VmStatus.LOST
+        elif entry.kind is VmEventKind.RECOVERED:
+            status = VmStatus.BOOTING if running_s is None else VmStatus.RUNNING
+        taken_back |= entry.kind is VmEventKind.PREEMPTED
+        if entry.kind is VmEventKind.FAILED:
+            status = VmStatus.FAILED
+        elif entry.stopped_s is not None:
+            stopped_s, status = entry.stopped_s, VmStatus.GONE
+    return VmState(
+        files.path.name,
+        read_pool(json.loads(files.request.read_text(encoding="utf-8"))),
+        status,
+        running_s,
+        stopped_s,
+        taken_back,
+    )
