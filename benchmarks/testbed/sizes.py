@@ -74,6 +74,6 @@ def full(variation: Variation) -> Campaigns:
         repeats=1,
         iterations=24,
         variation=variation,
-        allocations=3,
+        allocations=8,
     )
     return Campaigns(steady, varied)
