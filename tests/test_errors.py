@@ -11,6 +11,7 @@ from srifty.errors import (
     ProbeFailed,
     Problem,
     ProfileFailed,
+    SaveFailed,
     SriftyError,
     TrainingStalled,
 )
@@ -30,6 +31,7 @@ def test_every_error_has_one_base_and_stands_in_the_tree():
         CloudRefused,
         ProbeFailed,
         ProfileFailed,
+        SaveFailed,
         TrainingStalled,
     }
     for kind in kinds:

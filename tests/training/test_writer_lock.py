@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is an extra")
+
 import srifty
 from srifty.errors import InputError
 from srifty.training import writer_lock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from srifty.core.job import Job
@@ -48,35 +48,48 @@ class Relaxation:
 
 def relaxations_of(job: Job, offers: tuple[Offer, ...], plan: Plan) -> tuple[Relaxation, ...]:
     """Returns the limits that may hold a plan back: deadline, budget, and quotas it uses up."""
-    found: list[Relaxation] = []
     limits = job.limits
+    found: list[Relaxation] = []
     if limits.deadline_s is not None:
-        longer = [60.0, 0.05 * limits.deadline_s, 0.25 * limits.deadline_s]
-        steps = [
-            Step(
-                f"{format_duration(more)} more of deadline",
-                replace(job, limits=replace(limits, deadline_s=limits.deadline_s + more)),
+        found.append(
+            _relaxation(
+                "deadline",
+                limits.deadline_s,
+                60.0,
+                format_duration,
+                lambda most: replace(job, limits=replace(limits, deadline_s=most)),
                 offers,
             )
-            for more in sorted(longer)
-        ]
-        free = Step("without it", replace(job, limits=replace(limits, deadline_s=None)), offers)
-        name = f"The deadline ({format_duration(limits.deadline_s)})"
-        found.append(Relaxation("deadline", name, (free, *steps)))
+        )
     if limits.budget_usd is not None:
-        richer = [1.0, 0.05 * limits.budget_usd, 0.25 * limits.budget_usd]
-        steps = [
-            Step(
-                f"{format_usd(more)} more of budget",
-                replace(job, limits=replace(limits, budget_usd=limits.budget_usd + more)),
+        found.append(
+            _relaxation(
+                "budget",
+                limits.budget_usd,
+                1.0,
+                format_usd,
+                lambda most: replace(job, limits=replace(limits, budget_usd=most)),
                 offers,
             )
-            for more in sorted(richer)
-        ]
-        free = Step("without it", replace(job, limits=replace(limits, budget_usd=None)), offers)
-        name = f"The budget ({format_usd(limits.budget_usd)})"
-        found.append(Relaxation("budget", name, (free, *steps)))
+        )
     return (*found, *_quotas(job, offers, plan))
+
+
+def _relaxation(
+    name: str,
+    limit: float,
+    little: float,
+    words: Callable[[float], str],
+    limited: Callable[[float | None], Job],
+    offers: tuple[Offer, ...],
+) -> Relaxation:
+    """Returns a limit without it, and with a little, a twentieth and a quarter more of it."""
+    steps = [
+        Step(f"{words(more)} more of {name}", limited(limit + more), offers)
+        for more in sorted((little, 0.05 * limit, 0.25 * limit))
+    ]
+    free = Step("without it", limited(None), offers)
+    return Relaxation(name, f"The {name} ({words(limit)})", (free, *steps))
 
 
 def _quotas(job: Job, offers: tuple[Offer, ...], plan: Plan) -> list[Relaxation]:
