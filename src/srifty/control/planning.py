@@ -13,7 +13,7 @@ from srifty.control.situation import Candidate, candidates_of, offers_left, rema
 from srifty.core.cluster import ClusterConfig, VmGroup
 from srifty.core.events import Pool, Progress
 from srifty.core.job import Job, Limits, Objective
-from srifty.core.offers import Offer
+from srifty.core.offers import Market, Offer
 from srifty.core.plan import PlanResult
 from srifty.planner import BatchRange, plan
 from srifty.simulator import ConfigTable, Predictor
@@ -70,7 +70,9 @@ class Planning:
         if job.limits.deadline_s is not None and job.objective is Objective.COST:
             # What may be had again later is worth waiting for, perhaps.
             later = tuple(o for o in self.offers if not pools.is_lost(Pool.of(o)))
-            if any(not pools.is_open(Pool.of(offer), progress.at_s) for offer in later):
+            is_closed = any(not pools.is_open(Pool.of(o), progress.at_s) for o in later)
+            # Nobody waits for them without VMs that nobody reclaims to fall back on.
+            if is_closed and any(offer.market is not Market.SPOT for offer in later):
                 found = self._found(job, later) | found
         return tuple(found.values())
 
