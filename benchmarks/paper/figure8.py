@@ -4,8 +4,8 @@ Real processes, gradients, checkpoints, at the pace of the GPUs of the paper, on
 twice as fast; what the cloud does is in `figure8.scenario.yaml`, the job in `figure8.yaml`. Beside
 the timeline stands the paper's, and whether the final parameters are those of a training that
 nobody disturbed. `--without-prefer` leaves the choice of types to the planner. Each takes four
-minutes and needs torch. `--keep FOLDER` keeps the run there; `--page FOLDER FOLDER` prints both as a
-page.
+minutes and needs torch. `--keep FOLDER` keeps the run there; `--page FOLDER FOLDER` prints two that
+were kept as a page.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.paper.figure8 import JOB, PAPER_S, page
+
 from srifty.cli._runs import planning_of
 from srifty.cli._workbench import open_job
 from srifty.control import PolicyRule, Pools, Situation, decide

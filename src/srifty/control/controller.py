@@ -34,6 +34,7 @@ from srifty.core.events import (
     VmEvent,
     VmEventKind,
 )
+from srifty.units import format_usd
 
 # Real seconds that it takes to have workers and VMs end.
 _ENDING_S = 2.0
@@ -77,6 +78,7 @@ class Controller:
         self._is_asked_to_stop = is_asked_to_stop
         self._look_again_s = 0.0
         self._noted_s = float("-inf")
+        self._told_tenth = 0
         is_resumed = bool(ledger.steps())
         self._state = restored(ledger, backend, clock, planning.offers, self._policy)
         self._account = Account(ledger, planning.job)
@@ -163,6 +165,15 @@ class Controller:
         if state.log.made and now_s - self._noted_s >= self._rule.note_s:
             self._noted_s = now_s
             self._ledger.note_progress(self._progress(now_s))
+            self._tell_progress(now_s)
+
+    def _tell_progress(self, now_s: float) -> None:
+        """Tells people of each tenth of the iterations, once."""
+        made, total = self._state.log.iteration, self._planning.job.iterations
+        if self._told_tenth < 10 * made // total < 10:
+            self._told_tenth = 10 * made // total
+            usd = format_usd(self._account.spent_usd(now_s))
+            self._hands.say(f"iteration {made:,} of {total:,}, {usd} in total so far")
 
     def _reconcile(self) -> None:
         """Has what VMs really are count more than what was heard of them."""

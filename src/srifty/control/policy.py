@@ -155,7 +155,9 @@ def _choose(
         gains = scores[id(best)] <= (1.0 - outlook.rule.least_gain) * scores[id(in_force)]
         if gains:
             return _Choice(best, Cause.CHEAPER)
-        return _Choice(in_force, Cause.ON_COURSE)
+        # What was ordered cannot be had any more, and its survivors do.
+        is_left = situation.ordered is not None and not _same(situation.ordered, in_force)
+        return _Choice(in_force, Cause.LOST if is_left else Cause.ON_COURSE)
     if _waiting_pays(outlook, known, scores[id(best)], fallback):
         return _Choice(None, Cause.SLACK)
     if not situation.has_begun:
