@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 # Every process of a VM carries this variable, by which it is found whoever started it.
@@ -47,6 +47,24 @@ def tagged(tag: str, *settings: str) -> list[int]:
         if wanted.issubset(variables):
             found.append(int(entry.name))
     return sorted(found)
+
+
+def stopped(parents: Iterable[int]) -> list[int]:
+    """Returns which processes are stopped (SIGSTOP), of some and all that they started."""
+    found: list[int] = []
+    to_see = list(parents)
+    while to_see:
+        own = Path("/proc", str(to_see.pop()))
+        try:
+            # The name, in brackets, may hold spaces and brackets itself.
+            state = (own / "stat").read_text().rpartition(")")[2].split()[0]
+            children = (own / "task" / own.name / "children").read_text().split()
+        except OSError:
+            continue  # ended meanwhile
+        if state == "T":
+            found.append(int(own.name))
+        to_see += map(int, children)
+    return found
 
 
 def kill_all(pids: list[int], number: signal.Signals = signal.SIGKILL) -> None:
