@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from srifty.cloud.local import launcher
-from srifty.cloud.local.launcher import Launcher, LocalWorkers, VmPlace
+from srifty.cloud.local.launcher import LOOPBACK, Launcher, LocalWorkers, VmPlace
 from srifty.cloud.local.processes import VM_TAG, stopped, tagged
 from tests.cloud.contract import until
 
@@ -21,7 +21,7 @@ def workers(tmp_path, monkeypatch):
     tag = str(tmp_path)
     made = LocalWorkers(
         ("-c", SLEEPER),
-        VmPlace(1, 0, 1, 0, 1, 1, 0),
+        VmPlace(1, 0, 1, 0, 1, 1, LOOPBACK, 0),
         Launcher.PLAIN,
         environment={VM_TAG: tag},
         workdir=tmp_path,

@@ -16,6 +16,8 @@ from typing import IO
 
 from srifty.cloud.local.processes import VM_TAG, dies_with_parent, kill_all, stopped, tagged
 
+# Where the workers of VMs without links of their own meet.
+LOOPBACK = "127.0.0.1"
 # As a shell has it for a command that cannot be run.
 _NOT_STARTED = 127
 # Real seconds for which a worker may be stopped. All others wait for it, and nothing ends.
@@ -47,6 +49,7 @@ class VmPlace:
         first_rank: rank of its first worker.
         workers: on this VM.
         world_size: workers of all VMs.
+        address: of the first VM.
         port: of the first worker, where all meet.
     """
 
@@ -56,6 +59,7 @@ class VmPlace:
     first_rank: int
     workers: int
     world_size: int
+    address: str
     port: int
 
 
@@ -222,7 +226,7 @@ def _torchrun(
         *(sys.executable, "-m", "torch.distributed.run", "--rdzv-backend=static"),
         *(f"--nnodes={place.nodes}", f"--node-rank={place.node}"),
         *(f"--nproc-per-node={place.workers}", "--max-restarts=0"),
-        *("--master-addr=127.0.0.1", f"--master-port={place.port}"),
+        *(f"--master-addr={place.address}", f"--master-port={place.port}"),
         *("--rdzv-id", f"generation-{place.generation}"),
     ]
     variables = {
@@ -256,7 +260,7 @@ def _worker_variables(
         "LOCAL_WORLD_SIZE": str(place.workers),
         "GROUP_RANK": str(place.node),
         "GROUP_WORLD_SIZE": str(place.nodes),
-        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_ADDR": place.address,
         "MASTER_PORT": str(place.port),
     }
 
