@@ -57,9 +57,9 @@ def page(verdicts: Sequence[Verdict]) -> str:
     if left:
         lines += [
             "",
-            "A deserted run's VMs must be gone 15 minutes after their controller: the last of them "
-            f"was gone after {max(left) / 60:.1f} minutes at worst (a clock at 120 times real "
-            "time, so that a second that this machine needs to see a process end is two minutes).",
+            "A deserted run's VMs must end themselves 15 minutes after they last heard of their "
+            f"controller: the last one did after {max(left) / 60:.1f} minutes, by a clock at 60 "
+            "times real time.",
         ]
     lines += [
         "",

@@ -241,5 +241,5 @@ def until(is_so: Callable[[], object], patience_s: float = 60.0) -> bool:
     while not is_so():
         if time.monotonic() - began_s > patience_s:
             return False
-        time.sleep(0.05)
+        time.sleep(0.1)
     return True

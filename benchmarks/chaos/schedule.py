@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks.chaos.checks import lines_of, problems
 from benchmarks.chaos.controller import WHEN
 from benchmarks.chaos.played_run import WORKER, PlayedRun, Process, send, until, was_killed
+from srifty.cloud.clock import Clock
 from srifty.cloud.local.links import cut, read_link
 from srifty.cloud.local.run_folder import RunFolder, read_json
 from srifty.core.events import VmEventKind
@@ -36,11 +37,11 @@ KINDS = (
 _BESIDE = (*KINDS[:6], "notice", "preemption", "refused launches")
 _FACTOR = 3.0
 _STEPS, _STEP_S = 120, 0.03
-_PATIENCE_S = 150.0
-_DESERTED_FACTOR = 120.0
+_PATIENCE_S = 240.0
+_DESERTED_FACTOR = 60.0
 _SILENCE_S = 900.0
-# Real seconds that a machine full of other work may add to the VMs' own time.
-_SLACK_S = 3.0
+# Real seconds that a machine full of other work may need to see processes end.
+_SLACK_S = 10.0
 
 
 @dataclass
@@ -50,8 +51,8 @@ class Deed:
     Attributes:
         kind: what.
         is_done: whether it came to it: the run may have ended before.
-        noticed_s: real seconds until the controller knew; for a desertion until all VMs were gone,
-            in seconds of the run's clock. None: not measured.
+        noticed_s: real seconds until the controller knew; for a desertion seconds of the run's
+            clock until the last VM ended itself. None: not measured.
         resumed_s: real seconds from `resume` to the new controller's being in charge.
     """
 
@@ -330,7 +331,11 @@ def _desert(folder: Path, chance: random.Random, verdict: Verdict) -> None:
                 f"{len(run.processes())} processes are left "
                 f"{(time.time() - heard_s) * _DESERTED_FACTOR:.0f} s after their controller"
             )
-        deed.noticed_s = (time.time() - heard_s) * _DESERTED_FACTOR
+        with run.ledger() as ledger:
+            clock = Clock(ledger.run().began_unix_s, _DESERTED_FACTOR)
+        journal = lines_of(run.place / "vms" / "journal.jsonl")
+        ended_s = [line["stopped_s"] for line in journal if line["stopped_s"] is not None]
+        deed.noticed_s = max(ended_s) - clock.at_s(heard_s) if ended_s else None
     finally:
         leader.kill()
         leader.wait()
