@@ -23,7 +23,7 @@ from srifty.cloud.clock import Clock
 from srifty.cloud.failures import read_refusal
 from srifty.cloud.local.launcher import LOOPBACK, Launcher
 from srifty.cloud.local.links import check_links, read_link, sweep
-from srifty.cloud.local.processes import VM_TAG, kill_all, tagged
+from srifty.cloud.local.processes import VM_TAG, end_all, kill_all, tagged
 from srifty.cloud.local.requests import decide, request_of
 from srifty.cloud.local.run_folder import (
     Entry,
@@ -360,7 +360,7 @@ class LocalBackend:
         if any(entry.stopped_s is not None for entry in mine):
             return
         request = request_of(files)
-        kill_all(tagged(files.tag))
+        end_all(tagged(files.tag))
         heard_s = [request["asked_s"], *(entry.at_s for entry in mine)]
         stopped_s = max(self._clock.at_s(pulsed), *heard_s)
         if files.end.exists():

@@ -14,7 +14,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
-from srifty.cloud.local.processes import VM_TAG, dies_with_parent, kill_all, stopped, tagged
+from srifty.cloud.local.processes import (
+    VM_TAG,
+    dies_with_parent,
+    end_all,
+    kill_all,
+    stopped,
+    tagged,
+)
 
 # Where the workers of VMs without links of their own meet.
 LOOPBACK = "127.0.0.1"
@@ -150,7 +157,7 @@ class LocalWorkers:
 
     def kill(self) -> None:
         """Kills what still runs of them, at once, and what they started."""
-        kill_all(tagged(self._tag))
+        end_all(tagged(self._tag))
         for child in self._children:
             child.kill()
             code = child.wait()

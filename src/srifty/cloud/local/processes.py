@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from pathlib import Path
 VM_TAG = "SRIFTY_LOCAL_VM"
 
 _PR_SET_PDEATHSIG = 1
+# Gone; or ended, its files closed, and only not yet waited for.
+_ENDED = ("", "Z", "X")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -54,17 +57,28 @@ def stopped(parents: Iterable[int]) -> list[int]:
     found: list[int] = []
     to_see = list(parents)
     while to_see:
-        own = Path("/proc", str(to_see.pop()))
-        try:
-            # The name, in brackets, may hold spaces and brackets itself.
-            state = (own / "stat").read_text().rpartition(")")[2].split()[0]
-            children = (own / "task" / own.name / "children").read_text().split()
-        except OSError:
-            continue  # ended meanwhile
-        if state == "T":
-            found.append(int(own.name))
-        to_see += map(int, children)
+        pid = to_see.pop()
+        if _state(pid) == "T":
+            found.append(pid)
+        with contextlib.suppress(OSError):  # ended meanwhile
+            children = Path("/proc", str(pid), "task", str(pid), "children").read_text()
+            to_see += map(int, children.split())
     return found
+
+
+def end_all(pids: list[int], patience_s: float = 1.0) -> None:
+    """Kills processes and waits until they have ended, and with them the locks that they held.
+
+    Args:
+        pids: the processes.
+        patience_s: real seconds after which they are not waited for any more.
+    """
+    kill_all(pids)
+    began_s = time.monotonic()
+    while any(_state(pid) not in _ENDED for pid in pids):
+        if time.monotonic() - began_s > patience_s:
+            return
+        time.sleep(0.01)
 
 
 def kill_all(pids: list[int], number: signal.Signals = signal.SIGKILL) -> None:
@@ -72,3 +86,12 @@ def kill_all(pids: list[int], number: signal.Signals = signal.SIGKILL) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def _state(pid: int) -> str:
+    """Returns the letter by which the kernel tells what a process does; empty: it is gone."""
+    try:
+        # The name, in brackets, may hold spaces and brackets itself.
+        return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
