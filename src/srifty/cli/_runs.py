@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 import typer
 
+from srifty.cli._digest import digest_of
 from srifty.cli._workbench import Workbench, open_job
 from srifty.cli.main import EXIT_CLOUD_REFUSED, EXIT_UNFINISHED
 from srifty.cli.start import EXIT_INTERRUPTED
@@ -135,14 +135,6 @@ def make_backend(
     if name != "local":
         raise InputError(f"{name!r} is no back end; use local", "--backend")
     return LocalBackend(folder, clock, scenario, launcher=launcher)
-
-
-def digest_of(path: Path) -> str:
-    """Returns what tells one version of a file from another."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
 
 
 def scenario_of(path: str | None) -> Scenario:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from srifty.catalog.store import read_prices
+from srifty.cli._digest import digest_of
 from srifty.cli._json import dump, plan_document, plan_result_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._run_show import show_outcome
@@ -22,7 +23,6 @@ from srifty.cli._runs import (
     RunPlace,
     capped,
     control,
-    digest_of,
     ended,
     make_backend,
     order_of,
