@@ -167,17 +167,6 @@ class PlayedRun:
                 start_new_session=True,
             )
 
-    def status(self) -> dict[str, Any]:
-        """Returns what `srifty status` says."""
-        answer = subprocess.run(
-            [sys.executable, "-m", "srifty", "status", _NAME, "--json"],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return json.loads(answer.stdout)
-
     def ledger(self) -> Ledger:
         """Returns the run's ledger, to be read."""
         return Ledger.read(self.place / "ledger.db")
