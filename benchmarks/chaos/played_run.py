@@ -23,7 +23,7 @@ from srifty.control.ledger import Ledger
 
 _HERE = Path(__file__).parent
 WORKER = _HERE / "worker.py"
-_EVERY = 10
+_EVERY, _LAST = 10, 20
 _NAME = "chaos"
 _KILLED = -signal.SIGKILL
 
@@ -145,7 +145,7 @@ class PlayedRun:
             killed_at,
             *("run", "--yes", "--name", _NAME, "--play-gpus", "--launcher", "plain"),
             *("--scenario", str(self.folder / "scenario.yaml"), str(self.folder / "job.yaml")),
-            *("--", str(WORKER), str(self.steps), str(_EVERY), str(self.dealt)),
+            *("--", str(WORKER), str(self.steps), str(_EVERY), str(self.dealt), str(_LAST)),
         )
 
     def resume(self, *killed_at: str) -> subprocess.Popen[bytes]:
@@ -166,6 +166,10 @@ class PlayedRun:
                 stderr=errors,
                 start_new_session=True,
             )
+
+    def let_end(self) -> None:
+        """Lets the job make its last steps."""
+        self.dealt.with_name("go").touch()
 
     def ledger(self) -> Ledger:
         """Returns the run's ledger, to be read."""
