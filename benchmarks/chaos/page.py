@@ -36,8 +36,8 @@ def page(verdicts: Sequence[Verdict]) -> str:
         f"`python -m benchmarks.chaos --schedules {len(verdicts)}`",
         "",
         f"{datetime.now(UTC):%Y-%m-%d}; Srifty {__version__}, Python {platform.python_version()}, "
-        f"Linux {platform.release()}, {os.cpu_count()} cores of {platform.machine()} that other "
-        "work shared.",
+        f"Linux {platform.release()}, {os.cpu_count()} cores of {platform.machine()}, "
+        f"load average {os.getloadavg()[1]:.1f}.",
         "",
         f"**{well} of {len(verdicts)} schedules ended as they must**, with {acts} disturbances: "
         "the job ended; every sample of every step was dealt to exactly one worker; the final "
