@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
+from benchmarks.chaos.lines import lines_of
 from benchmarks.chaos.played_run import PlayedRun, until
 from benchmarks.chaos.toy import BATCH, undisturbed
+from benchmarks.chaos.trained_checks import trained_problems
 
 _LEAST_BILLED_S = 60.0
 _FREE_BEFORE_S = 3600.0
@@ -16,7 +16,10 @@ _FREE_BEFORE_S = 3600.0
 
 def problems(run: PlayedRun) -> list[str]:
     """Returns what is not as it must be after a run's end; nothing: all is well."""
-    found = [*_wrong_samples(run), *_wrong_parameters(run), *_wrong_bill(run)]
+    if run.trained:
+        found = [*trained_problems(run), *_wrong_bill(run)]
+    else:
+        found = [*_wrong_samples(run), *_wrong_parameters(run), *_wrong_bill(run)]
     if not until(lambda: not run.processes(), 20):
         found.append(f"{len(run.processes())} processes are left")
     return found
@@ -90,14 +93,3 @@ def _wrong_bill(run: PlayedRun) -> list[str]:
     if abs(usd - bill.usd) >= 0.005:
         return [f"the ledger says {bill.usd:.4f} USD, the journal {usd:.4f}"]
     return []
-
-
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    """Returns a file's JSON lines; empty ones and those that a kill tore are passed over."""
-    found: list[dict[str, Any]] = []
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue
-    return found

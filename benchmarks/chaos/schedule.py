@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chaos.checks import lines_of, problems
+from benchmarks.chaos.checks import problems
 from benchmarks.chaos.controller import WHEN
-from benchmarks.chaos.played_run import WORKER, PlayedRun, Process, send, until, was_killed
+from benchmarks.chaos.lines import lines_of
+from benchmarks.chaos.played_run import PlayedRun, Process, send, until, was_killed
 from srifty.cloud.clock import Clock
 from srifty.cloud.local.links import cut, read_link
 from srifty.cloud.local.run_folder import RunFolder, read_json
@@ -83,12 +84,13 @@ def can_cut_links() -> bool:
     return os.geteuid() == 0
 
 
-def schedule(folder: Path, seed: int) -> Verdict:
+def schedule(folder: Path, seed: int, *, trained: bool = False) -> Verdict:
     """Runs one schedule.
 
     Args:
         folder: empty; everything is left there but processes.
         seed: says what is done and when; kinds take turns over the seeds.
+        trained: whether the workers train a network, or play it.
     """
     chance = random.Random(seed)  # noqa: S311 - a schedule, no secret
     verdict = Verdict(seed)
@@ -98,7 +100,7 @@ def schedule(folder: Path, seed: int) -> Verdict:
         _desert(folder, chance, verdict)
     else:
         beside = chance.choices(_BESIDE, k=chance.choice([0, 1, 1, 2]))
-        _Disturbed(folder, chance, verdict, [kind, *beside]).run()
+        _Disturbed(folder, chance, verdict, [kind, *beside], trained=trained).run()
     verdict.seconds = time.monotonic() - began_s
     return verdict
 
@@ -107,7 +109,13 @@ class _Disturbed:
     """A run to which things are done, and which must end well all the same."""
 
     def __init__(
-        self, folder: Path, chance: random.Random, verdict: Verdict, kinds: list[str]
+        self,
+        folder: Path,
+        chance: random.Random,
+        verdict: Verdict,
+        kinds: list[str],
+        *,
+        trained: bool,
     ) -> None:
         self._chance = chance
         self._verdict = verdict
@@ -126,6 +134,7 @@ class _Disturbed:
             vms=vms,
             refuses="refused launches" in kinds,
             links="cut link" in kinds,
+            trained=trained,
         )
         at_write = "kill controller at a write"
         # They are done first: the run is begun by a controller that will die so.
@@ -195,7 +204,7 @@ class _Disturbed:
             case "kill agent" | "stop agent":
                 self._signal(deed, "local.agent", self._when_lost)
             case "kill worker" | "stop worker":
-                self._signal(deed, WORKER.name, self._when_ended)
+                self._signal(deed, self._run.stepper, self._when_ended)
             case "cut link":
                 self._cut(deed)
             case _:
@@ -225,7 +234,7 @@ class _Disturbed:
 
     def _cut(self, deed: Deed) -> None:
         # Once there are workers, their VMs have links.
-        process = self._find(WORKER.name)
+        process = self._find(self._run.stepper)
         if process is None:
             return
         request = read_json(RunFolder(self._run.place / "vms").vm(process.vm).request)
