@@ -164,6 +164,7 @@ class Cause(StrEnum):
     RETRY = "cheaper VMs may be had again"
     LIMIT = "the pace, seen at its best, would miss a limit"
     SLOW_VM = "one VM is slow and the pace, seen at its best, would miss a limit"
+    SLOW_NETWORK = "the network is slow and the pace, seen at its best, would miss a limit"
     NO_RETURN = "any later, VMs that nobody reclaims could not save the deadline"
     SLACK = "there is time to wait for cheaper VMs"
     NO_PLAN = "no plan meets all limits; the one that misses least goes on"
