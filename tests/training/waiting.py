@@ -18,9 +18,7 @@ def work(rank, world_size):
     data = torch.randn(40, 3)
     share = st.current_share(global_batch=4)
     model = st.distribute(torch.nn.Linear(3, 1), share)
-    run = st.Run(
-        share, {"model": model}, progress=Path(os.environ["WAITING"]), environment={}
-    )
+    run = st.Run(share, {"model": model}, progress=Path(os.environ["WAITING"]), environment={})
     sampler = st.GlobalBatchSampler(data, share, steps=STEPS)
     for _, batch in st.steps(DataLoader(data, batch_sampler=sampler), run):
         if rank == SLOW:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from srifty.cloud.backend import Backend, VmStatus
 from srifty.cloud.clock import Clock
 from srifty.control.account import Account
-from srifty.control.fleet import Phase
+from srifty.control.fleet import FleetVm, Phase
 from srifty.control.hands import Hands
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
@@ -92,12 +92,12 @@ class Controller:
         )
         self._watch = TrainingWatch(
             self._state,
-            planning.job,
             backend,
             ledger,
             clock,
             self._hands,
             self._account,
+            self._planning,
             policy=self._policy,
             rule=self._rule,
         )
@@ -204,7 +204,7 @@ class Controller:
         state = self._state
         progress = self._progress(now_s)
         if not state.candidates:
-            planning = self._planning.without(state.apart)
+            planning = self._planning.without(state.apart).knowing(state.learned)
             state.candidates = planning.candidates(progress, state.pools, state.fleet.held())
         situation = self._situation(now_s, progress)
         decision = decide(
@@ -232,8 +232,7 @@ class Controller:
                     state.outcome = (Ending.UNFINISHED, words)
             case _:
                 self._hands.order_config(decision.config, decision)
-                if decision.replace:
-                    self._hands.release(list(decision.replace))
+                self._hands.replace(decision.replace)
 
     def _can_ever_go_on(self) -> bool:
         """Whether waiting may help: some pool opens again, and not all plans are ruled out."""
@@ -250,7 +249,9 @@ class Controller:
         if training is not None and training.is_ending:
             training = None
         running = None
-        if training is not None and all(state.fleet.vms[vm].is_kept for vm in training.vms):
+        unwanted = state.fleet.unwanted()
+        there = [vm for vm in state.fleet.vms.values() if vm.is_kept or vm in unwanted]
+        if training is not None and set(training.vms) <= {vm.vm for vm in there}:
             running = self._planning.candidate(training.config)
         booting = state.fleet.by_pool(Phase.ASKED)
         launch_s = self._planning.job.overheads.launch_s
@@ -258,6 +259,10 @@ class Controller:
             vm.asked_s + launch_s - now_s for vm in state.fleet.kept() if vm.phase is Phase.ASKED
         ]
         reached = progress.durable_iteration if training is None else progress.iteration
+        ready = state.fleet.by_pool(Phase.READY)
+        slow = next(iter(unwanted), None) or self._slow_vm()
+        for vm in unwanted:
+            ready[vm.pool] = ready.get(vm.pool, 0) + 1
         return Situation(
             now_s=now_s,
             iterations_left=max(self._planning.job.iterations - reached, 0.0),
@@ -265,14 +270,27 @@ class Controller:
             at_risk=max(reached - progress.durable_iteration, 0.0),
             running=running,
             ordered=None if state.target is None else self._planning.candidate(state.target),
-            ready=state.fleet.by_pool(Phase.READY),
+            ready=ready,
             booting=booting,
             boot_left_s=max([*boots_s, 0.0]),
             pace=state.pace if running is not None else None,
             alarm=running is not None and training is not None
             and training.watch.is_alarm(self._policy.pace),
+            slow_vm=None if slow is None or running is None else (slow.vm, slow.pool),
+            blame=state.blame if running is not None else None,
             has_begun=state.has_begun,
         )  # fmt: skip
+
+    def _slow_vm(self) -> FleetVm | None:
+        """Returns the VM that makes the run slow, if one alone does and another would pay."""
+        blame = self._state.blame
+        if blame is None or blame.vm is None:
+            return None
+        overheads = self._planning.job.overheads
+        switching_s = overheads.launch_s + overheads.setup_s + overheads.restore_s
+        left = self._planning.job.iterations - self._state.log.iteration
+        vm = self._state.fleet.vms[blame.vm]
+        return vm if vm.is_kept and left * blame.vm_excess_s > switching_s else None
 
     def _progress(self, now_s: float) -> Progress:
         state = self._state
@@ -300,11 +318,14 @@ class Controller:
             return
         if training is None:
             self._hands.start(target, members)
-        elif training.config != target:
+        elif training.config != target or any(
+            vm.vm in training.vms for vm in state.fleet.unwanted()
+        ):
             self._hands.say("all VMs are there: training saves and moves")
             self._hands.end_training(saves=True)
         else:
-            self._hands.release(state.fleet.surplus(target, training.vms))
+            spare = [vm.vm for vm in state.fleet.unwanted()]
+            self._hands.release([*state.fleet.surplus(target, training.vms), *spare])
 
     def _close(self, outcome: tuple[Ending, str]) -> Outcome:
         """Saves where training is to be gone on with, releases everything, and notes the end."""

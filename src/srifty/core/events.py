@@ -163,7 +163,7 @@ class Cause(StrEnum):
     LOST = "VMs were lost or could not be had"
     RETRY = "cheaper VMs may be had again"
     LIMIT = "the pace, seen at its best, would miss a limit"
-    SLOW_VM = "one VM is slow and the pace, seen at its best, would miss a limit"
+    SLOW_VM = "one VM is slow, and another one pays"
     SLOW_NETWORK = "the network is slow and the pace, seen at its best, would miss a limit"
     NO_RETURN = "any later, VMs that nobody reclaims could not save the deadline"
     SLACK = "there is time to wait for cheaper VMs"

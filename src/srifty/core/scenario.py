@@ -15,8 +15,8 @@ class Act(StrEnum):
 
     `PREEMPT`: the cloud takes it back, `notice_s` after it said so. `SLOW`: its workers take
     `factor` times as long, for `lasts_s`. `HANG`: all its processes stop without an end. `DIE`: it
-    is gone without a word. `KILL_WORKER`: one worker is killed. `DELAY`: each of its exchanges takes
-    `by_s` longer, for `lasts_s`, so that all who train with it wait: a slow network.
+    is gone without a word. `KILL_WORKER`: one worker is killed. `DELAY`: each of its exchanges
+    takes `by_s` longer, for `lasts_s`, so that all who train with it wait: a slow network.
     """
 
     PREEMPT = "preempt"
