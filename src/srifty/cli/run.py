@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import getpass
-import re
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,6 +17,7 @@ from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._run_show import show_outcome
 from srifty.cli._runs import (
     RunPlace,
+    ask,
     capped,
     control,
     digest_of,
@@ -27,6 +25,7 @@ from srifty.cli._runs import (
     make_backend,
     order_of,
     planning_of,
+    run_name,
     runs_folder,
     scenario_of,
     tell,
@@ -143,7 +142,7 @@ def run_command(
     if result.plan is None:
         _no_plan(bench, result, as_json=as_json)
     offer = _offer_of(planning, result.plan)
-    run_id = name or f"{_plain(job.name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    run_id = name or run_name(job.name)
     place = RunPlace((runs_folder() / run_id).resolve())
     if dry_run:
         _show_request(bench, planning, offer, run_id, backend, as_json=as_json)
@@ -236,7 +235,7 @@ def _at_live_prices(
             f"{format_usd(before_usd)}."
         )
         tell(question)
-        if not yes and not _ask("Go on"):
+        if not yes and not ask("Go on"):
             raise typer.Exit(EXIT_NO_PLAN)
     return planning, again
 
@@ -306,20 +305,9 @@ def _confirm(planning: Planning, offer: _Offer, *, yes: bool) -> None:
     for group in offer.plan.config.groups:
         tell(f"  {describe_group(group)}, {format_usd(group.offer.usd_per_hour)} per hour each")
     _show_offer(planning, offer)
-    if not yes and not _ask("Rent them"):
+    if not yes and not ask("Rent them"):
         tell("nothing was rented")
         raise typer.Exit(0)
-
-
-def _ask(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise InputError("nobody can be asked here; give --yes to go on without", "--yes")
-    return typer.confirm(question, err=True)
-
-
-def _plain(name: str) -> str:
-    """Returns a job's name as part of a run's, which has letters, digits and hyphens."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "run"
 
 
 def _absolute(command: list[str]) -> list[str]:
