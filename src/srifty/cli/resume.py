@@ -25,6 +25,12 @@ def resume(run: RunName, as_json: AsJson = False) -> None:
         record = ledger.run()
         if record.outcome is not None:
             raise InputError(f"has ended: {record.outcome['message']}", run)
+        if "backends" in record.document:
+            raise InputError(
+                f"measures and is not gone on with; release its VMs with srifty stop {run}, and "
+                "measure anew",
+                run,
+            )
         bench, job = reopened_job(record)
         order = order_of(record, bench, place)
         outcome = control(place, ledger, planning_of(bench, job), order, tell)

@@ -16,6 +16,7 @@ from enum import StrEnum
 from srifty.cloud.backend import Backend, LaunchRequest, VmRequest, WorkersStatus, World, WorldVm
 from srifty.cloud.clock import Clock
 from srifty.cloud.errand import found_in
+from srifty.control.crew import pool_record
 from srifty.control.errands import Errand, Measure
 from srifty.control.ledger import Ledger
 from srifty.control.records import AskedVm
@@ -275,7 +276,17 @@ class Measuring:
         self._ledger.ask(
             [AskedVm.of(vm, offer, at_s=now_s, rented_on=today) for vm in job.vms], now_s
         )
-        step = self._ledger.begin("measure", {"document": dict(prepared.document)}, now_s)
+        vms = [
+            {
+                **pool_record(Pool.of(offer)),
+                "vm": vm,
+                "gpus": offer.instance_type.gpus,
+                "asked_s": now_s,
+            }
+            for vm in job.vms
+        ]
+        document = {"document": dict(prepared.document), "vms": vms}
+        step = self._ledger.begin("launch", document, now_s)
         self._say(f"asks for {job.errand.vms} x {Pool.of(offer)}")
         job.there = set(job.vms)
         job.phase = _Phase.BOOTS
