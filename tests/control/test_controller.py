@@ -56,8 +56,15 @@ def test_a_vm_that_is_taken_back_is_replaced_and_training_goes_on_from_the_check
 
 def test_with_a_notice_what_was_made_is_saved_before_the_move(run):
     run.scripts = (small(Happening(Act.PREEMPT, at_iteration=12, notice_s=30.0)),)
-    run.every = 1000  # nothing is saved but on demand
-    assert run.run().ending is Ending.FINISHED
+    run.every = 10**9  # nothing is saved but on demand
+    run.job = job(1_000_000)
+
+    def stop_once_moved(words: str) -> None:
+        run.told.append(words)
+        run.stops[0] = int(sum("training starts" in told for told in run.told) == 2)
+
+    run.tell = stop_once_moved
+    assert run.run().ending is Ending.STOPPED
     with ledger_of(run) as ledger:
         starts = [s.document["from_iteration"] for s in ledger.steps() if s.kind == "world"]
     assert starts[1] >= 12

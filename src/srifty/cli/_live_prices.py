@@ -104,6 +104,8 @@ def price_records(prices: Sequence[Price]) -> list[dict[str, Any]]:
 
 def read_price_records(records: Sequence[Mapping[str, Any]]) -> tuple[Price, ...]:
     """Returns the prices that `price_records` described."""
-    return tuple(
-        Price(**(dict(record) | {"market": Market(record["market"])})) for record in records
-    )
+    found: list[Price] = []
+    for record in records:
+        fields: dict[str, Any] = dict(record) | {"market": Market(record["market"])}
+        found.append(Price(**fields))
+    return tuple(found)

@@ -92,12 +92,12 @@ class Controller:
         )
         self._watch = TrainingWatch(
             self._state,
+            planning,
             backend,
             ledger,
             clock,
             self._hands,
             self._account,
-            self._planning,
             policy=self._policy,
             rule=self._rule,
         )

@@ -28,6 +28,7 @@ class Training:
         step: number of the ledger's step that ends it; None while it is to go on.
         saves: whether it was asked to save before its end.
         stop_s: real seconds at which it was asked to end.
+        broke_s: real seconds at which a worker was gone while the others were to save; None: none.
         watch: of its pace.
         alarmed_s: seconds since the command of the last window upon whose alarm was decided.
         blamed_s: seconds since the command of the last window that was looked into for causes.
@@ -41,6 +42,7 @@ class Training:
     step: int | None = None
     saves: bool = False
     stop_s: float = 0.0
+    broke_s: float | None = None
     watch: Watch = field(default_factory=Watch)
     alarmed_s: float = float("-inf")
     blamed_s: float = float("-inf")

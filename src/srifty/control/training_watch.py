@@ -26,12 +26,12 @@ class TrainingWatch:
 
     Args:
         state: of the run; says afterwards what became of the world.
+        planning: the job, and what its iterations were forecast from.
         backend: where the workers are.
         ledger: of the run.
         clock: of the run.
         hands: ends what cannot go on.
         account: what the run costs.
-        planning: the job, and what its iterations were forecast from.
         policy: how the pace is judged.
         rule: how long is waited for what.
     """
@@ -39,12 +39,12 @@ class TrainingWatch:
     def __init__(
         self,
         state: RunState,
+        planning: Planning,
         backend: Backend,
         ledger: Ledger,
         clock: Clock,
         hands: Hands,
         account: Account,
-        planning: Planning,
         *,
         policy: PolicyRule,
         rule: RunRule,
@@ -74,7 +74,7 @@ class TrainingWatch:
         if len(ended) == len(workers):
             self._note_end(training, failed[0].log if failed else "", is_whole=not (lost or failed))
         elif training.is_ending:
-            if training.saves and time.monotonic() - training.stop_s > self._rule.save_s:
+            if training.saves and self._saves_no_more(training, is_broken=bool(lost or failed)):
                 self._hands.say("the workers do not stop; they are killed")
                 self._hands.end_training(saves=False, again=True)
         elif lost or failed:
@@ -86,6 +86,15 @@ class TrainingWatch:
             self._hands.end_training(saves=False)
         else:
             self._watch_pace(training)
+
+    def _saves_no_more(self, training: Training, *, is_broken: bool) -> bool:
+        """Whether workers that were to save and stop have had their time."""
+        now_s = time.monotonic()
+        if is_broken and training.broke_s is None:
+            training.broke_s = now_s
+        if training.broke_s is not None and now_s - training.broke_s > self._rule.broken_s:
+            return True
+        return now_s - training.stop_s > self._rule.save_s
 
     def _can_train(self, name: str) -> bool:
         state = self._state
