@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from srifty.control.training_watch import TrainingWatch
 from srifty.core.events import Pool
 from tests.builders import make_config
 from tests.control.played import PlayedRun
-from tests.control.runs import SMALL, offer
+from tests.control.runs import SMALL, job, offer
 
 
 class Hands:
@@ -53,7 +54,7 @@ def watched():
     world = World(1, (WorldVm("a", 1), WorldVm("b", 1)), ("train.py",), "32,32")
     state.training = Training(world, make_config((spot, 2, 32)), 0.0, 0)
     hands, workers = Hands(), Workers()
-    planning = PlayedRun(Path()).planning
+    planning = replace(PlayedRun(Path()).planning, job=job())
 
     def watch(rule: RunRule) -> TrainingWatch:
         return TrainingWatch(
