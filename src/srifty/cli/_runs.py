@@ -20,7 +20,7 @@ import typer
 from srifty.cli._workbench import Workbench, open_job
 from srifty.cli.main import EXIT_CLOUD_REFUSED, EXIT_UNFINISHED
 from srifty.cli.start import EXIT_INTERRUPTED
-from srifty.cloud.backend import Backend
+from srifty.cloud.backend import SILENCE_S, Backend
 from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
 from srifty.cloud.locks import holder
@@ -33,6 +33,7 @@ from srifty.core.job import Job
 from srifty.core.scenario import Scenario
 from srifty.errors import InputError
 from srifty.files.scenario_file import read_scenario
+from srifty.units import format_duration
 
 _VARIABLE = "SRIFTY_RUNS"
 # What two VMs try before they train together: sizes around those at which mixed hosts have hung.
@@ -218,7 +219,15 @@ def control(
             is_asked_to_stop=lambda: len(received) + place.stop.exists(),
             tell=tell,
         )
-        return controller.run()
+        try:
+            return controller.run()
+        except Exception as error:
+            error.add_note(
+                "the run's VMs may be there still, and train on; without a controller they end "
+                f"themselves after {format_duration(SILENCE_S)}: srifty resume {record.run_id} "
+                f"goes on with the run, srifty stop {record.run_id} saves and releases everything"
+            )
+            raise
 
 
 def ask(question: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import importlib.util
+import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -59,6 +61,8 @@ app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_c
 # deadline allows, and half an hour.
 _PATIENCE = 3.0
 _GRACE_S = 1800.0
+# A run's name is that of a folder, and part of tags and tokens.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -136,12 +140,15 @@ def run_command(
     Exits with 3 where no plan meets the limits, 4 where the job did not finish, 5 where the cloud
     refused, 6 where the money was spent.
     """
-    # Options stand before the job file: the parser leaves the rest alone, "--" included.
-    command = command[1:] if command and command[0] == "--" else command
-    if not command:
-        raise InputError("say what to train with: srifty run job.yaml -- train.py", "SCRIPT")
+    command = _command_of(command or [])
+    if name is not None and not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot name a run; use letters, digits, and . _ - after the first", "--name"
+        )
     played = scenario_of(None if scenario is None else str(scenario))
     bench = open_job(job_path, changes or ())
+    if backend == "local":
+        _require_script(command, Path(bench.file.settings.workdir))
     job = capped(bench.job, max_cost)
     planning = planning_of(bench, job)
     result = planning.first()
@@ -155,11 +162,13 @@ def run_command(
     run_id = name or run_name(job.name)
     place = RunPlace((runs_folder() / run_id).resolve())
     if dry_run:
-        _show_request(bench, planning, offer, run_id, backend, as_json=as_json)
+        _show_request(bench, planning, offer, run_id, backend, launcher, as_json=as_json)
         return
     if place.ledger.exists():
         raise InputError(f"there is a run {run_id!r} already; resume it, or name another", "--name")
     _confirm(planning, offer, yes=yes)
+    if backend == "local" and launcher is Launcher.TORCHRUN:
+        _require_torchrun()
     record = RunRecord(
         run_id,
         getpass.getuser(),
@@ -193,6 +202,51 @@ def run_command(
     else:
         show_outcome(console_for_results(), document)
     raise typer.Exit(ended({"ending": outcome.ending}))
+
+
+def _command_of(words: list[str]) -> list[str]:
+    """Returns the script and its arguments: what stands behind the job file.
+
+    The parser leaves all of it alone, "--" included.
+
+    Raises:
+        InputError: there is nothing, or an option of this command's.
+    """
+    if words and words[0] != "--" and words[0].startswith("-"):
+        raise InputError(
+            f"{words[0]} stands behind the job file, where the script begins; options come before: "
+            f"srifty run {words[0]} ... job.yaml -- train.py"
+        )
+    command = words[1:] if words and words[0] == "--" else words
+    if not command:
+        raise InputError("say what to train with: srifty run job.yaml -- train.py", "SCRIPT")
+    return command
+
+
+def _require_script(command: list[str], workdir: Path) -> None:
+    """Refuses a script that is not there, before anything is paid for.
+
+    Raises:
+        InputError: it is not.
+    """
+    script = Path(command[0])
+    if not (command[0].startswith("-") or script.is_file() or (workdir / script).is_file()):
+        raise InputError(
+            f"there is no such script, neither here nor in {workdir.resolve()}", str(script)
+        )
+
+
+def _require_torchrun() -> None:
+    """Refuses to rent where workers could not be started.
+
+    Raises:
+        InputError: torch is not installed.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise InputError(
+            "local VMs start workers by torchrun, and torch is not installed here: pip install "
+            '"srifty[train]", or say --launcher plain; nothing was rented'
+        )
 
 
 def _no_plan(bench: Workbench, result: PlanResult, *, as_json: bool) -> NoReturn:
@@ -246,6 +300,7 @@ def _show_request(
     offer: _Offer,
     run_id: str,
     backend: str,
+    launcher: Launcher,
     *,
     as_json: bool,
 ) -> None:
@@ -265,7 +320,7 @@ def _show_request(
     )
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock.start()
-        made = make_backend(backend, Path(folder), clock, scenario_of(None), Launcher.TORCHRUN)
+        made = make_backend(backend, Path(folder), clock, scenario_of(None), launcher)
         prepared = made.prepare(request)
     document: dict[str, Any] = {
         "plan": plan_document(offer.plan),
