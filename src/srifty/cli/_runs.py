@@ -14,6 +14,7 @@ from typing import Any
 
 import typer
 
+from srifty.cli._cluster_file import project_of_google
 from srifty.cli._workbench import Workbench, open_job
 from srifty.cli.main import EXIT_CLOUD_REFUSED, EXIT_UNFINISHED
 from srifty.cli.start import EXIT_INTERRUPTED
@@ -21,6 +22,7 @@ from srifty.cloud.backend import Backend
 from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
 from srifty.cloud.locks import holder
+from srifty.cloud.ray_backend import Nodes, RayBackend, RaySession, is_head
 from srifty.control.controller import Controller
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
@@ -129,12 +131,31 @@ def capped(job: Job, max_cost_usd: float | None) -> Job:
 
 
 def make_backend(
-    name: str, folder: Path, clock: Clock, scenario: Scenario, launcher: Launcher
+    name: str,
+    folder: Path,
+    clock: Clock,
+    scenario: Scenario,
+    launcher: Launcher,
+    *,
+    run_id: str,
+    cloud: str,
 ) -> Backend:
-    """Returns the back end of a name."""
-    if name != "local":
-        raise InputError(f"{name!r} is no back end; use local", "--backend")
-    return LocalBackend(folder, clock, scenario, launcher=launcher)
+    """Returns the back end of a name.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    match name:
+        case "local":
+            return LocalBackend(folder, clock, scenario, launcher=launcher)
+        case "ray":
+            session = RaySession(run_id)
+            # Where there is no cluster, what is shown is what would be rented.
+            are_rented = is_head() or not session.is_there()
+            nodes = Nodes(are_rented, cloud, project_of_google())
+            return RayBackend(folder, clock, session, nodes=nodes)
+        case _:
+            raise InputError(f"{name!r} is no back end; use local or ray", "--backend")
 
 
 def digest_of(path: Path) -> str:
@@ -202,6 +223,8 @@ def control(
         clock,
         scenario_of(record.document["scenario"]),
         Launcher(record.document["launcher"]),
+        run_id=record.run_id,
+        cloud=record.document["cloud"],
     )
     rule = RunRule(tick_s=0.5 if record.clock_factor <= 2 else 0.2)
     with _counted_signals() as received:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from srifty.catalog.store import read_prices
+from srifty.cli._cluster_file import cluster_commands, cluster_text
 from srifty.cli._json import dump, plan_document, plan_result_document
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._run_show import show_outcome
@@ -81,7 +82,7 @@ def run_command(
         typer.Argument(metavar="-- SCRIPT [ARGS]", help="What torchrun starts on the VMs."),
     ] = None,
     changes: Changes = None,
-    backend: Annotated[str, typer.Option(help="Where VMs come from: local.")] = "local",
+    backend: Annotated[str, typer.Option(help="Where VMs come from: local or ray.")] = "local",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the exact request; rent nothing.")
     ] = False,
@@ -119,6 +120,14 @@ def run_command(
             "each; needs torch there.",
         ),
     ] = False,
+    cluster_path: Annotated[
+        Path | None,
+        typer.Option(
+            "--cluster-file",
+            metavar="CLUSTER.yaml",
+            help="ray: write the cluster file for this run, which ray up takes; rent nothing.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rent the VMs of a job's plan, train there, watch, and re-plan.
@@ -132,6 +141,7 @@ def run_command(
     command = command[1:] if command and command[0] == "--" else command
     if not command:
         raise InputError("say what to train with: srifty run job.yaml -- train.py", "SCRIPT")
+    _check_options(backend, scenario, launcher, cluster_path)
     played = scenario_of(None if scenario is None else str(scenario))
     bench = open_job(job_path, changes or ())
     job = capped(bench.job, max_cost)
@@ -145,6 +155,19 @@ def run_command(
     offer = _offer_of(planning, result.plan)
     run_id = name or f"{_plain(job.name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     place = RunPlace((runs_folder() / run_id).resolve())
+    if cluster_path is not None:
+        cluster_path.write_text(
+            cluster_text(bench, planning.offers, run_id, offer.hard_end_s, job_path), "utf-8"
+        )
+        _show_offer(planning, offer)
+        options = [word for change in changes or () for word in ("--set", change)]
+        if max_cost is not None:
+            options += ["--max-cost", str(max_cost)]
+        if preflight:
+            options += ["--preflight"]
+        for line in cluster_commands(cluster_path, run_id, options, job_path, command):
+            typer.echo(line)
+        return
     if dry_run:
         _show_request(bench, planning, offer, run_id, backend, as_json=as_json)
         return
@@ -171,6 +194,7 @@ def run_command(
             "launcher": launcher.value,
             "preflight": preflight,
             "scenario": None if scenario is None else str(scenario.resolve()),
+            "cloud": bench.file.supply.cloud,
         },
     )
     with Ledger.create(place.ledger, record) as ledger:
@@ -183,6 +207,18 @@ def run_command(
     else:
         show_outcome(console_for_results(), document)
     raise typer.Exit(ended({"ending": outcome.ending}))
+
+
+def _check_options(
+    backend: str, scenario: Path | None, launcher: Launcher, cluster_path: Path | None
+) -> None:
+    """Refuses what a back end has no use for: it would not be what the user thinks it is."""
+    if backend != "local" and scenario is not None:
+        raise InputError("only VMs of --backend local can be played", "--scenario")
+    if backend != "local" and launcher is not Launcher.TORCHRUN:
+        raise InputError("only --backend local has other launchers than torchrun", "--launcher")
+    if backend != "ray" and cluster_path is not None:
+        raise InputError("only --backend ray has a cluster file", "--cluster-file")
 
 
 def _no_plan(bench: Workbench, result: PlanResult, *, as_json: bool) -> NoReturn:
@@ -274,7 +310,15 @@ def _show_request(
     )
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock.start()
-        made = make_backend(backend, Path(folder), clock, scenario_of(None), Launcher.TORCHRUN)
+        made = make_backend(
+            backend,
+            Path(folder),
+            clock,
+            scenario_of(None),
+            Launcher.TORCHRUN,
+            run_id=run_id,
+            cloud=bench.file.supply.cloud,
+        )
         prepared = made.prepare(request)
     document: dict[str, Any] = {
         "plan": plan_document(offer.plan),

@@ -71,6 +71,8 @@ def _release(place: RunPlace) -> list[str]:
             clock,
             scenario_of(document["scenario"]),
             Launcher(document["launcher"]),
+            run_id=record.run_id,
+            cloud=document["cloud"],
         )
         if record.outcome is None and any(
             w.status is not WorkersStatus.ENDED for w in backend.workers()
