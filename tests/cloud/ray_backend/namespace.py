@@ -1,6 +1,7 @@
-"""Tests of Ray's own cluster, run in a network namespace where `lo` alone is up.
+"""Tests of Ray's own cluster, run in namespaces of their own where `lo` alone is up.
 
-Ray takes the machine's own address wherever it finds one, and its parts then dial it.
+Ray takes the machine's own address wherever it finds one, and its parts then dial it. Whatever
+becomes of the tests, none of their processes is left.
 """
 
 import importlib.util
@@ -13,13 +14,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+_UNSHARE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 def _can_be_made() -> bool:
-    """Whether this process may make a network namespace of its own."""
+    """Whether this process may make namespaces of its own."""
     if os.geteuid() != 0 or shutil.which("unshare") is None or shutil.which("ip") is None:
         return False
-    return subprocess.run(["unshare", "-n", "true"], check=False).returncode == 0
+    return subprocess.run([*_UNSHARE, "true"], check=False).returncode == 0
 
 
 needs_ray = pytest.mark.skipif(
@@ -32,7 +34,7 @@ needs_namespace = pytest.mark.skipif(not _can_be_made(), reason="needs root, uns
 def run_inside(tests: Path, *options: str, most_s: float) -> None:
     """Runs a file of tests in a namespace; they must all pass, and be some."""
     script = 'ip link set lo up && exec "$@"'
-    command = ["unshare", "-n", "bash", "-c", script, "bash", sys.executable, "-m", "pytest"]
+    command = [*_UNSHARE, "bash", "-c", script, "bash", sys.executable, "-m", "pytest"]
     plain = ["-q", "-rs", "-p", "no:cacheprovider", "-o", "filterwarnings=default"]
     done = subprocess.run(
         [*command, *plain, *options, str(tests)],

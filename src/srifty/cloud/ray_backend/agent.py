@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from srifty.cloud.local.processes import VM_TAG, dies_with_parent, kill_all, tagged
+from srifty.cloud.ray_backend import bound
 from srifty.cloud.ray_backend.interruptions import interruption_unix_s
 from srifty.cloud.ray_backend.watchdog import END, HEARD, leave_sign
 from srifty.cloud.variables import CHECKPOINT, NOTICES, PACE, PROGRESS, SHARES, STOP
@@ -241,6 +242,7 @@ class VmAgent:
             *(f"--nnodes={orders.nodes}", f"--node-rank={orders.node}"),
             *(f"--nproc-per-node={orders.workers}", "--max-restarts=0"),
             *(f"--master-addr={orders.address}", f"--master-port={orders.port}"),
+            *("--no-python", sys.executable, bound.__file__, sys.executable, "-u"),
             *orders.command,
         ]
         variables = {
