@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,12 +20,23 @@ from srifty.cloud.ray_backend.cluster_file import node_type
 from srifty.core.events import LaunchFailure, Pool, VmEventKind
 from srifty.core.offers import Location, Market
 from srifty.core.settings import RunSettings
-from tests.cloud.contract import SPOT, has, until
+from tests.cloud.contract import SPOT, has
 
 HERE = SPOT.location
 REFUSED = Pool("p3.8xlarge", HERE, Market.ON_DEMAND)
 UNHEARD_OF = Pool("g4dn.xlarge", Location("us-east-1", "us-east-1b"), Market.SPOT)
 ADDRESS = "127.0.0.1:6379"
+
+
+# The autoscaler tries again by itself where this machine is too busy to start a node in time.
+PATIENCE_S = 400.0
+
+
+def until(found):
+    began = time.monotonic()
+    while not found():
+        assert time.monotonic() - began < PATIENCE_S, "it never came"
+        time.sleep(0.2)
 
 
 def request(**pools):
@@ -50,6 +62,9 @@ def head(tmp_path, monkeypatch):
         "gcs_address": ADDRESS,
         "launch_multiple": True,
     }
+    # What the launcher adds for clouds that it knows.
+    file |= {f"{whose}_setup_commands": [] for whose in ("head", "worker")}
+    file |= {"initialization_commands": [], "cluster_synced_files": []}
     monkeypatch.setenv("HOME", str(tmp_path))
     path = tmp_path / "ray_bootstrap_config.yaml"
     path.write_text(json.dumps(prepare_config(file)))
@@ -58,14 +73,16 @@ def head(tmp_path, monkeypatch):
     start = start.replace("~/ray_bootstrap_config.yaml", str(path))
     # `ray` of this environment, and nothing that answers beyond it.
     bin_folder = Path(sys.executable).parent
+    told = (tmp_path / "ray.log").open("w")
     process = subprocess.Popen(
         f"{start} --num-cpus=0 --include-dashboard=false --block",
         shell=True,
         env={**os.environ, **variables, "PATH": f"{bin_folder}:{os.environ['PATH']}"},
-        stdout=(tmp_path / "ray.log").open("w"),
+        stdout=told,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+    told.close()
     session = RaySession("run-1", ADDRESS)
 
     def is_up():

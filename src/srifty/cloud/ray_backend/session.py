@@ -65,7 +65,8 @@ class RaySession:
         except ModuleNotFoundError:
             raise InputError('Ray is not installed; pip install "srifty[ray]"') from None
         # Ray prints what its nodes report, though asked not to; stdout is for results alone.
-        importlib.import_module("ray._private.worker").print_to_stdstream = _pass_over
+        printing: Any = importlib.import_module("ray._private.worker")
+        printing.print_to_stdstream = _pass_over
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
         try:
             ray.init(
