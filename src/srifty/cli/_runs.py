@@ -34,6 +34,7 @@ from srifty.errors import InputError
 from srifty.files.scenario_file import read_scenario
 
 _VARIABLE = "SRIFTY_RUNS"
+_BACKENDS = ("local", "ray")
 # What two VMs try before they train together: sizes around those at which mixed hosts have hung.
 _SWEEP = ("-m", "srifty", "probe", "--sizes", "4KiB..4MiB", "--seconds", "20")
 
@@ -137,10 +138,17 @@ def make_backend(
     scenario: Scenario,
     launcher: Launcher,
     *,
-    run_id: str,
-    cloud: str,
+    cloud: str = "aws",
 ) -> Backend:
     """Returns the back end of a name.
+
+    Args:
+        name: `local` or `ray`.
+        folder: what the back end keeps; of one run alone.
+        clock: the run's.
+        scenario: how the played cloud of `local` behaves.
+        launcher: what starts the workers of `local`.
+        cloud: where `ray` rents.
 
     Raises:
         InputError: there is none of that name.
@@ -149,13 +157,26 @@ def make_backend(
         case "local":
             return LocalBackend(folder, clock, scenario, launcher=launcher)
         case "ray":
-            session = RaySession(run_id)
+            session = RaySession(str(folder.resolve()))
             # Where there is no cluster, what is shown is what would be rented.
             are_rented = is_head() or not session.is_there()
             nodes = Nodes(are_rented, cloud, project_of_google())
             return RayBackend(folder, clock, session, nodes=nodes)
         case _:
-            raise InputError(f"{name!r} is no back end; use local or ray", "--backend")
+            raise InputError(f"{name!r} is no back end; use {' or '.join(_BACKENDS)}", "--backend")
+
+
+def check_backend(name: str) -> None:
+    """Sees that a back end can be used from here, before anything is written or asked for.
+
+    Raises:
+        InputError: there is none of that name, or Ray is not installed.
+        CloudRefused: there is no Ray cluster.
+    """
+    if name not in _BACKENDS:
+        raise InputError(f"{name!r} is no back end; use {' or '.join(_BACKENDS)}", "--backend")
+    if name == "ray":
+        RaySession("").resources()
 
 
 def digest_of(path: Path) -> str:
@@ -223,7 +244,6 @@ def control(
         clock,
         scenario_of(record.document["scenario"]),
         Launcher(record.document["launcher"]),
-        run_id=record.run_id,
         cloud=record.document["cloud"],
     )
     rule = RunRule(tick_s=0.5 if record.clock_factor <= 2 else 0.2)

@@ -22,6 +22,7 @@ from srifty.cli._run_show import show_outcome
 from srifty.cli._runs import (
     RunPlace,
     capped,
+    check_backend,
     control,
     digest_of,
     ended,
@@ -171,6 +172,7 @@ def run_command(
     if dry_run:
         _show_request(bench, planning, offer, run_id, backend, as_json=as_json)
         return
+    check_backend(backend)
     if place.ledger.exists():
         raise InputError(f"there is a run {run_id!r} already; resume it, or name another", "--name")
     _confirm(planning, offer, yes=yes)
@@ -316,7 +318,6 @@ def _show_request(
             clock,
             scenario_of(None),
             Launcher.TORCHRUN,
-            run_id=run_id,
             cloud=bench.file.supply.cloud,
         )
         prepared = made.prepare(request)

@@ -71,7 +71,6 @@ def _release(place: RunPlace) -> list[str]:
             clock,
             scenario_of(document["scenario"]),
             Launcher(document["launcher"]),
-            run_id=record.run_id,
             cloud=document["cloud"],
         )
         if record.outcome is None and any(

@@ -6,6 +6,7 @@ import importlib
 import json
 import logging
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +16,7 @@ from srifty.cloud.ray_backend.agent import VmAgent
 from srifty.errors import CloudRefused, InputError
 
 _ANSWER_S = 0.8
+_REACH_S = 5.0
 _CALLS_AT_ONCE = 4
 # Where Ray's autoscaler writes what it does, for `ray status`.
 _STATUS_KEY = b"__autoscaling_status"
@@ -42,13 +44,13 @@ class RaySession:
     `CloudRefused` where there is no such cluster.
 
     Args:
-        run_id: the run's name; agents of several runs do not meet.
+        name: of the run, or of its folder; agents of different names do not meet.
         address: of the cluster; `auto` is the one that `RAY_ADDRESS` names, or that this machine
             belongs to.
     """
 
-    def __init__(self, run_id: str, address: str = "auto") -> None:
-        self._namespace = f"srifty-{run_id}"
+    def __init__(self, name: str, address: str = "auto") -> None:
+        self._namespace = f"srifty-{name}"
         self._address = address
         self._connected: Any = None
         self._asked: dict[tuple[str, str], Any] = {}
@@ -68,18 +70,24 @@ class RaySession:
         printing: Any = importlib.import_module("ray._private.worker")
         printing.print_to_stdstream = _pass_over
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
+        services: Any = importlib.import_module("ray._private.services")
         try:
+            address: str = services.canonicalize_bootstrap_address_or_die(self._address)
+            # Ray itself tries for minutes, and then ends this process.
+            host, _, port = address.rpartition(":")
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_S):
+                pass
             ray.init(
-                address=self._address,
+                address=address,
                 namespace=self._namespace,
                 ignore_reinit_error=True,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise CloudRefused(
                 f"no Ray cluster answers ({error}); run this on the cluster's head, or say in "
-                "RAY_ADDRESS where it is"
+                "RAY_ADDRESS where it is, as HOST:PORT"
             ) from None
         return ray
 
