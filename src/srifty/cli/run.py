@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from srifty.catalog.price import Price
+from srifty.cli._cluster_file import cluster_commands, cluster_text
 from srifty.cli._json import dump, plan_document, plan_result_document
 from srifty.cli._live_prices import (
     MOST_RISE,
@@ -29,6 +30,7 @@ from srifty.cli._runs import (
     RunPlace,
     ask,
     capped,
+    check_backend,
     control,
     digest_of,
     ended,
@@ -91,7 +93,7 @@ def run_command(
         typer.Argument(metavar="-- SCRIPT [ARGS]", help="What torchrun starts on the VMs."),
     ] = None,
     changes: Changes = None,
-    backend: Annotated[str, typer.Option(help="Where VMs come from: local.")] = "local",
+    backend: Annotated[str, typer.Option(help="Where VMs come from: local or ray.")] = "local",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the exact request; rent nothing.")
     ] = False,
@@ -131,6 +133,14 @@ def run_command(
             "each; needs torch there.",
         ),
     ] = False,
+    cluster_path: Annotated[
+        Path | None,
+        typer.Option(
+            "--cluster-file",
+            metavar="CLUSTER.yaml",
+            help="ray: write the cluster file for this run, which ray up takes; rent nothing.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rent the VMs of a job's plan, train there, watch, and re-plan.
@@ -145,6 +155,7 @@ def run_command(
         raise InputError(
             f"{name!r} cannot name a run; use letters, digits, and . _ - after the first", "--name"
         )
+    _check_options(backend, scenario, launcher, cluster_path)
     played = scenario_of(None if scenario is None else str(scenario))
     bench = open_job(job_path, changes or ())
     if backend == "local":
@@ -161,9 +172,23 @@ def run_command(
     offer = _offer_of(planning, result.plan)
     run_id = name or run_name(job.name)
     place = RunPlace((runs_folder() / run_id).resolve())
+    if cluster_path is not None:
+        cluster_path.write_text(
+            cluster_text(bench, planning.offers, run_id, offer.hard_end_s, job_path), "utf-8"
+        )
+        _show_offer(planning, offer)
+        options = [word for change in changes or () for word in ("--set", change)]
+        if max_cost is not None:
+            options += ["--max-cost", str(max_cost)]
+        if preflight:
+            options += ["--preflight"]
+        for line in cluster_commands(cluster_path, run_id, options, job_path, command):
+            typer.echo(line)
+        return
     if dry_run:
         _show_request(bench, planning, offer, run_id, backend, launcher, as_json=as_json)
         return
+    check_backend(backend)
     if place.ledger.exists():
         raise InputError(f"there is a run {run_id!r} already; resume it, or name another", "--name")
     _confirm(planning, offer, yes=yes)
@@ -190,6 +215,7 @@ def run_command(
             "preflight": preflight,
             "prices": price_records(prices),
             "scenario": None if scenario is None else str(scenario.resolve()),
+            "cloud": bench.file.supply.cloud,
         },
     )
     with Ledger.create(place.ledger, record) as ledger:
@@ -247,6 +273,18 @@ def _require_torchrun() -> None:
             "local VMs start workers by torchrun, and torch is not installed here: pip install "
             '"srifty[train]", or say --launcher plain; nothing was rented'
         )
+
+
+def _check_options(
+    backend: str, scenario: Path | None, launcher: Launcher, cluster_path: Path | None
+) -> None:
+    """Refuses what a back end has no use for: it would not be what the user thinks it is."""
+    if backend != "local" and scenario is not None:
+        raise InputError("only VMs of --backend local can be played", "--scenario")
+    if backend != "local" and launcher is not Launcher.TORCHRUN:
+        raise InputError("only --backend local has other launchers than torchrun", "--launcher")
+    if backend != "ray" and cluster_path is not None:
+        raise InputError("only --backend ray has a cluster file", "--cluster-file")
 
 
 def _no_plan(bench: Workbench, result: PlanResult, *, as_json: bool) -> NoReturn:
@@ -320,7 +358,14 @@ def _show_request(
     )
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock.start()
-        made = make_backend(backend, Path(folder), clock, scenario_of(None), launcher)
+        made = make_backend(
+            backend,
+            Path(folder),
+            clock,
+            scenario_of(None),
+            launcher,
+            cloud=bench.file.supply.cloud,
+        )
         prepared = made.prepare(request)
     document: dict[str, Any] = {
         "plan": plan_document(offer.plan),
