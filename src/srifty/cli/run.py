@@ -16,6 +16,7 @@ import typer
 
 from srifty.catalog.price import Price
 from srifty.cli._cluster_file import cluster_commands, cluster_text
+from srifty.cli._digest import digest_of
 from srifty.cli._json import dump, plan_document, plan_result_document
 from srifty.cli._live_prices import (
     MOST_RISE,
@@ -32,7 +33,6 @@ from srifty.cli._runs import (
     capped,
     check_backend,
     control,
-    digest_of,
     ended,
     make_backend,
     order_of,

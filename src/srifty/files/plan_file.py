@@ -83,6 +83,10 @@ class _PlanFile(FileModel):
     gap: Any = None
     seconds: Any = None
     cost_range_usd: Any = None
+    explanations: Any = None
+    request: Any = None
+    scaling: Any = None
+    timeline: Any = None
 
 
 def read_plan(path: Path) -> WrittenPlan:
