@@ -65,7 +65,7 @@ def test_with_several_passes_the_survivor_alone_is_fast_enough():
 def test_the_page_has_both_runs_and_the_paper_side_by_side():
     ours = {what: at_s + 1 for what, at_s in PAPER_S.items()} | {"all is saved and released": 425.0}
     result = {
-        "prefers": True, "timeline": ours, "worlds": [], "forecast_s": 302.0,
+        "prefers": True, "clock_factor": 2.0, "timeline": ours, "worlds": [], "forecast_s": 302.0,
         "forecast_usd_total": 0.35, "at_s": 425.0, "deadline_s": 500.0, "spent_usd_total": 0.5,
         "difference": 1.8e-7, "largest": 0.86, "machine": "any", "date": "2026-01-01",
     }  # fmt: skip
