@@ -48,6 +48,24 @@ def test_both_plans_are_the_papers():
     assert decision.number("chosen_finish_s") == pytest.approx(150 + 5 + 101, abs=1)
 
 
+def test_while_its_vms_boot_the_plan_stays():
+    """Were they to be launched anew, only several passes on the survivor would be fast enough."""
+    bench = open_job(JOB, [])
+    planning = planning_of(bench, bench.job)
+    _, decision = decision_after_the_loss()
+    ordered = planning.candidate(decision.config)
+    held, now_s = dict(ordered.vms), 290.0
+    p3, g3 = sorted(held, key=lambda pool: held[pool])
+    pools = Pools().after(VmEvent(223.0, VmEventKind.PREEMPTED, "vm-2", p3), PolicyRule().pools)
+    candidates = planning.candidates(Progress(now_s, 200, 200, spent_usd=0.3), pools, held)
+    assert any(candidate.has_passes for candidate in candidates)
+    situation = Situation(
+        now_s, 200, spent_usd=0.3, ordered=ordered, ready={p3: 1}, booting={g3: 8}, boot_left_s=87.0
+    )
+    again = decide(planning.job, candidates, situation, pools, PolicyRule())
+    assert (again.kind, again.config) == (DecisionKind.STAY, decision.config)
+
+
 def test_without_preference_the_rest_is_in_time_too_and_no_dearer():
     _, preferring = decision_after_the_loss()
     _, free = decision_after_the_loss("offers.prefer=[]")
