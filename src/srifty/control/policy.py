@@ -170,6 +170,8 @@ def _choose(
         return _Choice(best, Cause.FIRST)
     if situation.ordered is None and not best.is_firm:
         return _Choice(best, Cause.RETRY)
+    if fallbacks is None and running is not None and present is situation.ordered:
+        return _Choice(best, Cause.LIMIT)
     given_up = situation.ordered is None or present is situation.ordered
     return _Choice(best, Cause.NO_RETURN if given_up else Cause.LOST)
 
