@@ -35,8 +35,8 @@ from srifty.errors import InputError
 from srifty.files.scenario_file import read_scenario
 
 _VARIABLE = "SRIFTY_RUNS"
-# What two VMs try before they train together: sizes around those at which mixed hosts have hung.
-_SWEEP = ("-m", "srifty", "probe", "--sizes", "4KiB..4MiB", "--seconds", "20")
+# What VMs try before they train together: sizes around those at which mixed hosts have hung.
+_SWEEP = ("-m", "srifty.training.pair_sweep")
 
 EXIT_MONEY = 6
 EXIT_CODES = {

@@ -15,6 +15,7 @@ from srifty.cloud.clock import Clock
 from srifty.control.account import Account
 from srifty.control.fleet import FleetVm, Phase
 from srifty.control.hands import Hands
+from srifty.control.learned import Learned
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
 from srifty.control.policy import decide
@@ -102,7 +103,7 @@ class Controller:
             rule=self._rule,
         )
         self._preflight = Preflight(
-            self._state, order, backend, ledger, clock, self._rule, self._hands.say
+            self._state, order, backend, ledger, clock, self._rule, planning, self._hands
         )
         if is_resumed:
             self._hands.say("goes on with this run after its controller was gone")
@@ -248,11 +249,14 @@ class Controller:
         training = state.training
         if training is not None and training.is_ending:
             training = None
+        # Until it is measured, what is in force is forecast as the others are.
+        known = Learned() if state.pace is not None else state.learned
+        planning = self._planning.knowing(known)
         running = None
         unwanted = state.fleet.unwanted()
         there = [vm for vm in state.fleet.vms.values() if vm.is_kept or vm in unwanted]
         if training is not None and set(training.vms) <= {vm.vm for vm in there}:
-            running = self._planning.candidate(training.config)
+            running = planning.candidate(training.config)
         booting = state.fleet.by_pool(Phase.ASKED)
         launch_s = self._planning.job.overheads.launch_s
         boots_s = [
@@ -269,7 +273,7 @@ class Controller:
             spent_usd=progress.spent_usd,
             at_risk=max(reached - progress.durable_iteration, 0.0),
             running=running,
-            ordered=None if state.target is None else self._planning.candidate(state.target),
+            ordered=None if state.target is None else planning.candidate(state.target),
             ready=ready,
             booting=booting,
             boot_left_s=max([*boots_s, 0.0]),
@@ -317,7 +321,8 @@ class Controller:
         if members is None or (training is not None and training.is_ending):
             return
         if training is None:
-            self._hands.start(target, members)
+            if self._preflight.lets_train(members):
+                self._hands.start(target, members)
         elif training.config != target or any(
             vm.vm in training.vms for vm in state.fleet.unwanted()
         ):

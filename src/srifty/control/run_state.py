@@ -81,6 +81,8 @@ class RunState:
         passed: pairs of instance types that were seen to exchange.
         apart: pairs that were seen not to, and are kept apart.
         blame: what the newest slow-down comes from; None: there was none, or it is over.
+        swept: VMs that were seen to exchange with each other.
+        bad_sweeps: how many sweeps in a row found VMs that do not.
         learned: how much longer things take than was forecast.
     """
 
@@ -100,5 +102,7 @@ class RunState:
     closing: int | None = None
     passed: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
     apart: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
+    swept: set[str] = field(default_factory=set[str])
+    bad_sweeps: int = 0
     blame: Blame | None = None
     learned: Learned = field(default_factory=Learned)
