@@ -25,6 +25,7 @@ from srifty.control.run_order import Ending, Outcome, RunOrder, RunRule
 from srifty.control.situation import PolicyRule, Situation
 from srifty.control.training_log import newest_checkpoint
 from srifty.control.training_watch import TrainingWatch
+from srifty.core.cluster import ClusterConfig
 from srifty.core.events import (
     Cause,
     DecisionKind,
@@ -34,6 +35,7 @@ from srifty.core.events import (
     VmEvent,
     VmEventKind,
 )
+from srifty.units import format_usd
 
 # Real seconds that it takes to have workers and VMs end.
 _ENDING_S = 2.0
@@ -77,6 +79,7 @@ class Controller:
         self._is_asked_to_stop = is_asked_to_stop
         self._look_again_s = 0.0
         self._noted_s = float("-inf")
+        self._told_tenth = 0
         is_resumed = bool(ledger.steps())
         self._state = restored(ledger, backend, clock, planning.offers, self._policy)
         self._account = Account(ledger, planning.job)
@@ -163,6 +166,15 @@ class Controller:
         if state.log.made and now_s - self._noted_s >= self._rule.note_s:
             self._noted_s = now_s
             self._ledger.note_progress(self._progress(now_s))
+            self._tell_progress(now_s)
+
+    def _tell_progress(self, now_s: float) -> None:
+        """Tells people of each tenth of the iterations, once."""
+        made, total = self._state.log.iteration, self._planning.job.iterations
+        if self._told_tenth < 10 * made // total < 10:
+            self._told_tenth = 10 * made // total
+            usd = format_usd(self._account.spent_usd(now_s))
+            self._hands.say(f"iteration {made:,} of {total:,}, {usd} in total so far")
 
     def _reconcile(self) -> None:
         """Has what VMs really are count more than what was heard of them."""
@@ -195,7 +207,6 @@ class Controller:
             self._hands.release([event.vm])  # it may still be billed
         if event.kind is not VmEventKind.LAUNCHED:
             state.must_decide = True
-            state.candidates = ()
 
     def _never_came(self, event: VmEvent) -> bool:
         ends = (VmEventKind.LOST, VmEventKind.PREEMPTED, VmEventKind.TERMINATED)
@@ -204,13 +215,10 @@ class Controller:
     def _decide(self, now_s: float) -> None:
         state = self._state
         progress = self._progress(now_s)
-        if not state.candidates:
-            planning = self._planning.without(state.apart).knowing(state.learned)
-            state.candidates = planning.candidates(progress, state.pools, state.fleet.held())
+        planning = self._planning.without(state.apart).knowing(state.learned)
+        candidates = planning.candidates(progress, state.pools, state.fleet.held())
         situation = self._situation(now_s, progress)
-        decision = decide(
-            self._planning.job, state.candidates, situation, state.pools, self._policy
-        )
+        decision = decide(self._planning.job, candidates, situation, state.pools, self._policy)
         is_news = decision.kind is not DecisionKind.STAY or state.must_decide
         if is_news:
             self._ledger.note_decision(decision)
@@ -232,6 +240,7 @@ class Controller:
                     words = f"No VMs are left that the job could run on.{why}"
                     state.outcome = (Ending.UNFINISHED, words)
             case _:
+                state.trains_on = decision.train_on
                 self._hands.order_config(decision.config, decision)
                 self._hands.replace(decision.replace)
 
@@ -252,11 +261,15 @@ class Controller:
         # Until it is measured, what is in force is forecast as the others are.
         known = Learned() if state.pace is not None else state.learned
         planning = self._planning.knowing(known)
-        running = None
+        running = state.meanwhile = None
         unwanted = state.fleet.unwanted()
-        there = [vm for vm in state.fleet.vms.values() if vm.is_kept or vm in unwanted]
-        if training is not None and set(training.vms) <= {vm.vm for vm in there}:
+        there = {vm.vm for vm in state.fleet.vms.values() if vm.is_kept or vm in unwanted}
+        is_whole = training is not None and set(training.vms) <= there
+        if is_whole and training is not None:
             running = planning.candidate(training.config)
+        elif state.generation:
+            state.meanwhile = self._meanwhile()
+            running = state.meanwhile and planning.candidate(state.meanwhile)
         booting = state.fleet.by_pool(Phase.ASKED)
         launch_s = self._planning.job.overheads.launch_s
         boots_s = [
@@ -273,12 +286,13 @@ class Controller:
             spent_usd=progress.spent_usd,
             at_risk=max(reached - progress.durable_iteration, 0.0),
             running=running,
+            is_idle=running is not None and not is_whole,
             ordered=None if state.target is None else planning.candidate(state.target),
             ready=ready,
             booting=booting,
             boot_left_s=max([*boots_s, 0.0]),
-            pace=state.pace if running is not None else None,
-            alarm=running is not None and training is not None
+            pace=state.pace if is_whole else None,
+            alarm=is_whole and training is not None
             and training.watch.is_alarm(self._policy.pace),
             slow_vm=None if slow is None or running is None else (slow.vm, slow.pool),
             blame=state.blame if running is not None else None,
@@ -295,6 +309,13 @@ class Controller:
         left = self._planning.job.iterations - self._state.log.iteration
         vm = self._state.fleet.vms[blame.vm]
         return vm if vm.is_kept and left * blame.vm_excess_s > switching_s else None
+
+    def _meanwhile(self) -> ClusterConfig | None:
+        """Returns how the VMs that are there could train until those that boot have come."""
+        groups = () if self._state.target is None else self._state.target.groups
+        passes = any(group.accumulation > 1 for group in groups)
+        planning = self._planning.without(self._state.apart)
+        return planning.meanwhile(self._state.fleet.by_pool(Phase.READY), passes=passes)
 
     def _progress(self, now_s: float) -> Progress:
         state = self._state
@@ -313,14 +334,17 @@ class Controller:
                 self._hands.release(state.fleet.surplus(None, ()))
             return
         pair = self._preflight.due(target) if training is None else None
-        self._hands.ask_for_missing(target, most=None if pair is None else 1)
+        asked = self._hands.ask_for_missing(target, most=None if pair is None else 1)
         if pair is not None:
             self._preflight.look(pair)
             return
         members = state.fleet.members(target)
-        if members is None or (training is not None and training.is_ending):
+        if training is not None and training.is_ending:
             return
-        if training is None:
+        if members is None:
+            if not asked:  # what was just asked for may be refused: then all is decided anew
+                self._bridge(target)
+        elif training is None:
             if self._preflight.lets_train(members):
                 self._hands.start(target, members)
         elif training.config != target or any(
@@ -331,6 +355,24 @@ class Controller:
         else:
             spare = [vm.vm for vm in state.fleet.unwanted()]
             self._hands.release([*state.fleet.surplus(target, training.vms), *spare])
+
+    def _bridge(self, target: ClusterConfig) -> None:
+        """Has the VMs that are there train until the target's have come, or lets them go."""
+        state = self._state
+        training, meanwhile = state.training, state.meanwhile
+        if training is not None:
+            if not state.trains_on and training.config != target:
+                self._hands.say("training saves and waits for the new VMs")
+                self._hands.end_training(saves=True)
+            return
+        members = None if meanwhile is None else state.fleet.members(meanwhile)
+        if state.trains_on and meanwhile is not None and members is not None:
+            if self._preflight.lets_train(members):
+                self._hands.say("what is there trains until the new VMs have come")
+                self._hands.start(meanwhile, members)
+                state.meanwhile = None
+        else:
+            self._hands.release(state.fleet.surplus(target, ()))
 
     def _close(self, outcome: tuple[Ending, str]) -> Outcome:
         """Saves where training is to be gone on with, releases everything, and notes the end."""

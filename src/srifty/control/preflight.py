@@ -240,7 +240,6 @@ class Preflight:
 
     def _decide_anew(self) -> None:
         self._state.must_decide = True
-        self._state.candidates = ()
 
     def _end(self, sweep: _Sweep, *, has_passed: bool | None, apart: Pair | None = None) -> None:
         self._sweep = None

@@ -136,7 +136,6 @@ class TrainingWatch:
         if training.watch.is_alarm(self._policy.pace) and judged_s > training.alarmed_s:
             training.alarmed_s = judged_s
             state.must_decide = True
-            state.candidates = ()
         if judged_s > training.blamed_s:
             training.blamed_s = judged_s
             self._find_culprit(training)
@@ -161,7 +160,6 @@ class TrainingWatch:
         if not found.is_same(state.blame):
             self._hands.say(str(found))
             state.must_decide = True
-            state.candidates = ()
         state.blame = found
         learned = lessons(self._planning, training.config, steps, found)
         if learned is not None and not learned.is_near(state.learned):
@@ -183,7 +181,6 @@ class TrainingWatch:
         state.pace = None
         state.blame = None
         state.must_decide = True
-        state.candidates = ()
         if is_finished:
             state.outcome = FINISHED
             return
