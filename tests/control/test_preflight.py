@@ -16,8 +16,8 @@ NOBODY = "-1"
 
 @pytest.fixture
 def run(tmp_path):
-    """A run whose best plan has three VMs of one type."""
-    made = PlayedRun(tmp_path, offers=offers(small=3, large=0, on_demand=0), per_sample_s=0.001)
+    """A run whose best plan has four VMs of one type."""
+    made = PlayedRun(tmp_path, offers=offers(small=4, large=0, on_demand=0), per_sample_s=0.001)
     made.job = replace(job(20), objective=Objective.TIME)
     yield made
     made.close()
@@ -25,7 +25,7 @@ def run(tmp_path):
 
 def read(run: PlayedRun):
     with Ledger.read(run.folder / "ledger.db") as ledger:
-        return ledger.steps(), ledger.vms()
+        return ledger.steps()
 
 
 def said(run: PlayedRun, words: str) -> list[str]:
@@ -35,7 +35,7 @@ def said(run: PlayedRun, words: str) -> list[str]:
 def test_all_vms_exchange_before_they_train(run):
     run.preflight = (SWEEP, NOBODY, "0.00001")
     assert run.run().ending is Ending.FINISHED
-    steps, _ = read(run)
+    steps = read(run)
     kinds = [step.kind for step in steps]
     assert kinds.index("preflight") < kinds.index("world")
     assert kinds.count("preflight") == 1
@@ -48,12 +48,13 @@ def test_a_vm_that_hangs_is_named_and_replaced_before_training(run):
     run.rule = replace(RULE, preflight_s=60.0)
     assert run.run().ending is Ending.FINISHED
     (line,) = said(run, "exchanges hang between")
-    assert "vm-1 and vm-2; vm-2 and vm-3" in line
+    assert "vm-1 and vm-2; vm-2 and vm-3; vm-2 and vm-4" in line
     assert said(run, "vm-2 answered nobody: to be replaced")
-    steps, vms = read(run)
-    assert [vm.usage.name for vm in vms] == ["vm-1", "vm-2", "vm-3", "vm-4"]
+    steps = read(run)
+    # So short a job goes on with the others alone; none trains with the one that hangs.
     worlds = [step.document["vms"] for step in steps if step.kind == "world"]
     assert "vm-2" not in [vm for world in worlds for vm, *_ in world]
+    assert ["vm-2"] in [step.document["vms"] for step in steps if step.kind == "release"]
     # It was stopped once the others had said so, not after the whole minute.
     sweeps = [step for step in steps if step.kind == "preflight"]
     assert sweeps[0].done_s - sweeps[0].begun_s < 60.0
@@ -64,7 +65,7 @@ def test_exchanges_far_slower_than_forecast_are_planned_with(run):
     run.preflight = (SWEEP, NOBODY, "30.0")
     assert run.run().ending is Ending.FINISHED
     assert said(run, "times as long as was forecast: plans anew")
-    steps, _ = read(run)
+    steps = read(run)
     (learned,) = [step.document["network"] for step in steps if step.kind == "learn"]
     assert learned > 1000
     worlds = [step.document["config_text"] for step in steps if step.kind == "world"]

@@ -168,8 +168,9 @@ class ScaledAllreduce:
 
     def least_spread(self, instance_type: InstanceType) -> float:
         """See `FlooredAllreduce.least_spread`."""
-        floored = isinstance(self.prior, FlooredAllreduce)
-        return self.prior.least_spread(instance_type) if floored else 0.0
+        if not isinstance(self.prior, FlooredAllreduce):
+            return 0.0
+        return self.prior.least_spread(instance_type)
 
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
         """See `AllreduceModel.assumptions`."""
