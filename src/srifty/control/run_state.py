@@ -32,6 +32,8 @@ class Training:
         alarmed_s: seconds since the command of the last window upon whose alarm was decided.
         blamed_s: seconds since the command of the last window that was looked into for causes.
         suspect: what the last window was blamed on; None: nothing was looked into yet.
+        warm_s: seconds since the command at which its first steps were over; None: they are not.
+        is_tried: whether the steps after those were judged.
     """
 
     world: World
@@ -46,6 +48,8 @@ class Training:
     alarmed_s: float = float("-inf")
     blamed_s: float = float("-inf")
     suspect: Blame | None = None
+    warm_s: float | None = None
+    is_tried: bool = False
 
     @property
     def is_ending(self) -> bool:
