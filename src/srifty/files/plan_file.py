@@ -57,6 +57,7 @@ class _PlanPart(FileModel):
     cost_usd: Any = None
     traffic_usd: Any = None
     success_probability: Any = None
+    interruptions: Any = None
 
 
 class _PlanFile(FileModel):
