@@ -33,6 +33,7 @@ class Training:
         blamed_s: seconds since the command of the last window that was looked into for causes.
         suspect: what the last window was blamed on; None: nothing was looked into yet.
         warm_s: seconds since the command at which its first steps were over; None: they are not.
+        has_ended: whether all its workers were seen to have ended.
         is_tried: whether the steps after those were judged.
     """
 
@@ -50,6 +51,7 @@ class Training:
     suspect: Blame | None = None
     warm_s: float | None = None
     is_tried: bool = False
+    has_ended: bool = False
 
     @property
     def is_ending(self) -> bool:

@@ -79,7 +79,10 @@ class TrainingWatch:
         lost = [vm for vm in training.vms if vm not in there or not self._can_train(vm)]
         ended = [w for w in workers if w.status is WorkersStatus.ENDED]
         failed = [w for w in ended if w.exit_code]
-        if len(ended) == len(workers):
+        if len(ended) == len(workers) and not training.has_ended:
+            # What they said last may have come after it was read: it is judged at the next look.
+            training.has_ended = True
+        elif len(ended) == len(workers):
             if failed and not training.is_ending:
                 self._hands.say(f"training breaks off: {_fault(failed[0])}")
             self._note_end(training, failed[0].log if failed else "", is_whole=not (lost or failed))
