@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench testbed testbed-clean clean
+.PHONY: demo test test-ray check bench testbed testbed-clean clean
 
 demo: $(VENV)/installed
 	scripts/demo
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
+
+# What needs Ray and PyTorch at once: the Ray back end, and whole runs on it; needs root.
+test-ray: $(VENV)/installed-ray
+	$(BIN)/python -m pytest tests/cloud/ray_backend tests/cli/test_run_on_ray.py
 
 check: $(VENV)/installed-dev
 	scripts/check
@@ -38,6 +42,10 @@ $(VENV)/installed-dev: $(VENV)/installed
 
 $(VENV)/installed-train: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[train]"
+	touch $@
+
+$(VENV)/installed-ray: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,ray,train]"
 	touch $@
 
 clean:
