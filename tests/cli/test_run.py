@@ -263,3 +263,38 @@ def test_workers_can_be_forked_from_a_loaded_interpreter(place):
     assert ended.code == 0, ended.err
     with Ledger.read(find_run("r1").ledger) as ledger:
         assert ledger.run().document["command"] == [str(WORKER), "30", "5"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("job.yaml", "--yes", "--", "w.py"), "options come before"),
+        (("--yes", "job.yaml", "--", "nowhere.py"), "no such script"),
+        (("--yes", "--name", "a/../b", "job.yaml", "--", "w.py"), "cannot name a run"),
+    ],
+)
+def test_slips_of_the_command_line_cost_nothing(place, monkeypatch, words, said):
+    monkeypatch.chdir(place)
+    ended = srifty("run", *words)
+    assert ended.code == 2
+    assert said in ended.err
+    assert not (place / "runs").exists()
+
+
+def test_a_controller_that_fails_says_what_becomes_of_the_vms(place, monkeypatch):
+    def fail(self: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("srifty.control.controller.Controller.look", fail)
+    ended = run(place)
+    assert ended.code == 1
+    assert "srifty stop r1" in ended.err
+    assert "srifty resume r1" in srifty("status", "r1").out
+    assert srifty("stop", "r1").code == 0
+
+
+def test_workers_that_fail_are_quoted(place):
+    ended = srifty("run", *OPTIONS, place / "job.yaml", "--", "-c", "raise ValueError('so it is')")
+    assert ended.code == 4
+    assert "failed with code 1: ValueError: so it is" in ended.err
+    assert "ValueError: so it is" in json.loads(srifty("status", "r1", "--json").out)["message"]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,7 +21,7 @@ from srifty.cli._cluster_file import project_of_google
 from srifty.cli._workbench import Workbench, open_job
 from srifty.cli.main import EXIT_CLOUD_REFUSED, EXIT_UNFINISHED
 from srifty.cli.start import EXIT_INTERRUPTED
-from srifty.cloud.backend import Backend
+from srifty.cloud.backend import SILENCE_S, Backend
 from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
 from srifty.cloud.locks import holder
@@ -32,6 +35,7 @@ from srifty.core.job import Job
 from srifty.core.scenario import Scenario
 from srifty.errors import InputError
 from srifty.files.scenario_file import read_scenario
+from srifty.units import format_duration
 
 _VARIABLE = "SRIFTY_RUNS"
 _BACKENDS = ("local", "ray")
@@ -138,7 +142,7 @@ def make_backend(
     scenario: Scenario,
     launcher: Launcher,
     *,
-    cloud: str = "aws",
+    cloud: str,
 ) -> Backend:
     """Returns the back end of a name.
 
@@ -247,7 +251,7 @@ def control(
         cloud=record.document["cloud"],
     )
     rule = RunRule(tick_s=0.5 if record.clock_factor <= 2 else 0.2)
-    with _counted_signals() as received:
+    with counted_signals() as received:
         controller = Controller(
             planning,
             order,
@@ -258,7 +262,32 @@ def control(
             is_asked_to_stop=lambda: len(received) + place.stop.exists(),
             tell=tell,
         )
-        return controller.run()
+        try:
+            return controller.run()
+        except Exception as error:
+            error.add_note(
+                "the run's VMs may be there still, and train on; without a controller they end "
+                f"themselves after {format_duration(SILENCE_S)}: srifty resume {record.run_id} "
+                f"goes on with the run, srifty stop {record.run_id} saves and releases everything"
+            )
+            raise
+
+
+def ask(question: str) -> bool:
+    """Asks the person at the terminal.
+
+    Raises:
+        InputError: there is none.
+    """
+    if not sys.stdin.isatty():
+        raise InputError("nobody can be asked here; give --yes to go on without", "--yes")
+    return typer.confirm(question, err=True)
+
+
+def run_name(job: str) -> str:
+    """Returns a new run's name, made of a job's and the time: letters, digits and hyphens."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", job).strip("-") or "run"
+    return f"{plain}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
 def ended(outcome: Mapping[str, Any]) -> int:
@@ -272,7 +301,7 @@ def tell(words: str) -> None:
 
 
 @contextmanager
-def _counted_signals() -> Generator[list[int]]:
+def counted_signals() -> Generator[list[int]]:
     """Notes Ctrl-C and SIGTERM instead of ending the process."""
     received: list[int] = []
 
