@@ -65,7 +65,7 @@ def test_three_transfers_in_three_slots_by_hand(k):
 
 def test_a_small_transfer_waits_behind_a_large_one():
     # The large one is always at the line (no latencies: Q = 1), 8 s for itself and what the small
-    # one has there. The small one, half a second long, 4 s there, is at it for R = 4 + 1 * 8 = 12 s.
+    # one has there. The small one needs 4 s of the line, so it is at it for R = 4 + 1 * 8 = 12 s.
     alone, line = [8.0, 4.5], [8.0, 4.0]
     queue = 12 / 12.5
     exchange = slots([0.0, 0.0], alone, line, 2)

@@ -1,8 +1,8 @@
 """How the transfers of one iteration share the network: the event queue, one configuration.
 
 Two rules, both such that a transfer alone takes exactly the allreduce model's `T(s)`. Its work is
-`w = 2 s (n−1) / n` bus bytes; of its `T(s)` it keeps the line busy for `L = w / b_cap` and waits for
-latencies in the rest, `A = T(s) − L`.
+`w = 2 s (n−1) / n` bus bytes; of its `T(s)` it keeps the line busy for `L = w / b_cap` and waits
+for latencies in the rest, `A = T(s) − L`.
 
 * `slots`: transfers are admitted in the order of issue to at most `slots` slots. One slot is NCCL
   under DistributedDataParallel; gloo has as many as it has threads. A ring moves in hops, each of
@@ -93,9 +93,9 @@ def line_seconds(
 def progress_rates(wait_s: FloatArray, line_s: FloatArray) -> FloatArray:
     """Returns (J, R) what part of itself each transfer in flight gets done per second.
 
-    With `S = Σ_j Q_j L_j`, each `Q_i` is the smaller root of `L Q² − (A + 2L + S) Q + L + S`, so all
-    is said by one number per column: the root of `S − Σ_i Q_i(S) L_i`, which is convex in `S` and
-    not negative at `Σ L`. Newton's method falls from there to the root.
+    With `S = Σ_j Q_j L_j`, each `Q_i` is the smaller root of `L Q² − (A + 2L + S) Q + L + S`, so
+    all is said by one number per column: the root of `S − Σ_i Q_i(S) L_i`, which is convex in `S`
+    and not negative at `Σ L`. Newton's method falls from there to the root.
 
     Args:
         wait_s: (J, R) latencies `A` of the transfers of each column; infinite where there is none.
