@@ -54,25 +54,4 @@ $(VENV)/installed-torch: $(VENV)/installed-dev
 	touch $@
 
 clean:
-	$(PYTHON) -m benchmarks.testbed.sweep
-
-$(VENV)/installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	touch $@
-
-$(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
-	touch $@
-
-$(VENV)/installed-train: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[train]"
-	touch $@
-
-$(VENV)/installed-ray: $(VENV)/installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,ray,train]"
-	touch $@
-
-clean:
 	rm -rf $(VENV) .runs .pytest_cache .ruff_cache .hypothesis dist
