@@ -174,7 +174,7 @@ def test_a_job_without_a_plan_rents_nothing(place):
 
 
 def test_money_that_is_spent_ends_the_run_with_6(place):
-    options = scenario(place, "clock_factor: 60\n")
+    options = scenario(place, "clock_factor: 30\n")
     ended = run(place, *options, "--set", "iterations=9000", "--set", "budget_usd=0.019",
                 "--set", "confidence=0.5", steps=10**6)  # fmt: skip
     assert ended.code == 6, ended.err

@@ -154,3 +154,17 @@ def test_without_gradients_there_are_no_transfers(gradients):
     line = timeline_of(SIMULATOR, make_job(make_profile("A", gradients)), CONFIG)
     assert line.transfers == ()
     assert json.dumps(chrome_trace(line))
+
+
+def test_many_passes_are_one_span_that_lasts_as_long():
+    few = timeline_of(SIMULATOR, make_job(PROFILE), make_config((B, 1, 35, 16)))
+    many = timeline_of(SIMULATOR, make_job(PROFILE), make_config((B, 1, 2_000_003, 1_000_000)))
+    assert [span.name for span in few.compute if span.name == "forward"] == ["forward"] * 16
+    assert [span.name for span in many.compute[:3]] == ["999,999 passes", "forward", "backward"]
+    passes, forward, backward = many.compute[:3]
+    # Three of the passes take 3 samples, the others 2: B's curves are lines.
+    assert passes.duration_s == pytest.approx(
+        999_999 * (0.02 + 0.01) + 2_000_001 * (0.001 + 0.003), rel=1e-9
+    )
+    assert forward.start_s == pytest.approx(passes.duration_s)
+    assert backward.details == {"micro_batch": 2}

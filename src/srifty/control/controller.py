@@ -37,8 +37,9 @@ from srifty.core.events import (
 )
 from srifty.units import format_usd
 
-# Real seconds that it takes to have workers and VMs end.
-_ENDING_S = 2.0
+# Real seconds that it may take to have workers and VMs end on a busy machine; on a cloud they are
+# nothing next to what boots and bills take.
+_ENDING_S = 5.0
 
 
 class Controller:

@@ -19,6 +19,9 @@ from srifty.simulator.tables import ConfigTable
 from srifty.simulator.transfers import Transfers, job_transfers
 from srifty.simulator.workers import worker_groups
 
+# So many passes of gradient accumulation are drawn one by one.
+_MOST_PASSES = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -101,9 +104,18 @@ def _compute_spans(
         track = f"{index}: {format_group(group)}"
         local = group.local_batches[0]
         least, larger = divmod(local, group.accumulation)
+        passes = [(least + 1, larger), (least, group.accumulation - larger)]
         now = 0.0
-        for step in range(group.accumulation):
-            micro = least + 1 if step < larger else least
+        if group.accumulation > _MOST_PASSES:
+            # One span for all but the last pass, which is the one that the exchange overlaps with.
+            earlier = group.accumulation - 1
+            for micro, count in ((least + 1, larger), (least, earlier - larger)):
+                at = np.array([float(micro)])
+                pass_s = float(model.forward.predict(at)[0] + model.backward.predict(at)[0])
+                now += count * pass_s
+            spans.append(Span(track, f"{earlier:,} passes", 0.0, now, {"micro_batch": least}))
+            passes = [(least, 1)]
+        for micro in (micro for micro, count in passes for _ in range(count)):
             at = np.array([float(micro)])
             for name, model_part in (("forward", model.forward), ("backward", model.backward)):
                 duration = float(model_part.predict(at)[0])
