@@ -9,7 +9,6 @@ from srifty.control.fleet import Fleet
 from srifty.control.pace import Pace, Watch
 from srifty.control.pools import Pools
 from srifty.control.run_order import Ending
-from srifty.control.situation import Candidate
 from srifty.control.training_log import TrainingLog
 from srifty.core.cluster import ClusterConfig
 
@@ -63,12 +62,13 @@ class RunState:
         pools: what is known of the pools.
         target: what was decided to rent; None: nothing.
         training: what trains now; None: nothing does.
+        trains_on: whether the VMs that are there train while those of the target boot.
+        meanwhile: how they would; None: they train already, or cannot.
         generation: number of the newest world.
         events: how many events of the back end are known.
         stalls: worlds in a row that ended without a newer checkpoint.
         has_begun: whether anything was decided before.
         must_decide: whether something happened that a decision is due upon.
-        candidates: plans to choose among; empty: they are to be made anew.
         pace: measured pace of what trains; None while too little is known.
         outcome: how the run ends, and why; None: it goes on.
         closing: number of the ledger's step that ends the run; None: not begun.
@@ -81,12 +81,13 @@ class RunState:
     pools: Pools = field(default_factory=Pools)
     target: ClusterConfig | None = None
     training: Training | None = None
+    trains_on: bool = True
+    meanwhile: ClusterConfig | None = None
     generation: int = 0
     events: int = 0
     stalls: int = 0
     has_begun: bool = False
     must_decide: bool = True
-    candidates: tuple[Candidate, ...] = ()
     pace: Pace | None = None
     outcome: tuple[Ending, str] | None = None
     closing: int | None = None

@@ -133,7 +133,6 @@ class TrainingWatch:
         if training.watch.is_alarm(self._policy.pace) and judged_s > training.alarmed_s:
             training.alarmed_s = judged_s
             state.must_decide = True
-            state.candidates = ()
 
     def _note_end(self, training: Training, log: str, *, is_whole: bool) -> None:
         """Notes that a world has ended, and what that means."""
@@ -150,7 +149,6 @@ class TrainingWatch:
         state.training = None
         state.pace = None
         state.must_decide = True
-        state.candidates = ()
         if is_finished:
             state.outcome = FINISHED
             return
