@@ -20,6 +20,7 @@ from srifty.cli.main import app
 _NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
 _TIME = re.compile(rf"{_NUMBER} (?:ns|µs|ms|s|min|h|d)\b(?: {_NUMBER} (?:s|min|h)\b)*")
 _SIZE = re.compile(rf"{_NUMBER} (?:[KMG]i?)?B\b")
+_EXPORT = re.compile(r"^export (\w+)=(\S+)$", re.MULTILINE)
 _WAIT_S = 180.0
 
 
@@ -52,7 +53,6 @@ class Shell:
             "HOME": str(folder),
             "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": str(Path(srifty.__file__).parents[1]),
-            "OMP_NUM_THREADS": "1",
         }
 
     def write(self, name: str, text: str) -> None:
@@ -75,7 +75,9 @@ class Shell:
         )
 
     def run(self, typed: str) -> Ended:
-        """Types a command and waits for its end."""
+        """Types a command and waits for its end; what it exports holds for later ones."""
+        for name, value in _EXPORT.findall(typed):
+            self._environment[name] = value
         return wait(self.start(typed))
 
     def wait_for(self, pattern: str, beside: subprocess.Popen[str]) -> None:
@@ -120,6 +122,28 @@ def difference(expected: str, shown: str, *, figures_vary: bool) -> str | None:
         position += ahead.index(line) + 1
         anywhere = False
     return None if anywhere or not wanted or position == len(have) else have[position]
+
+
+def brought_up_to_date(expected: str, shown: str) -> str | None:
+    """Returns what a page should show: as many lines as before, from where they are now.
+
+    Between two `...`, lines are found by their first one, whatever its numbers are; None: by hand.
+    """
+    have = shown.splitlines()
+    known = [_without_figures(line) for line in have]
+    kept: list[str] = []
+    for part in re.split(r"^(\.\.\.\n)", expected, flags=re.MULTILINE):
+        lines = part.splitlines()
+        if part in ("", "...\n"):
+            kept += lines
+            continue
+        first = _without_figures(lines[0])
+        if first not in known:
+            return shown if "...\n" not in expected else None
+        start = known.index(first)
+        whole = "...\n" not in expected
+        kept += have[start:] if whole else have[start : start + len(lines)]
+    return "".join(f"{line}\n" for line in kept)
 
 
 def _without_figures(line: str) -> str:
