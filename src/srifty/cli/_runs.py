@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -204,7 +207,7 @@ def control(
         Launcher(record.document["launcher"]),
     )
     rule = RunRule(tick_s=0.5 if record.clock_factor <= 2 else 0.2)
-    with _counted_signals() as received:
+    with counted_signals() as received:
         controller = Controller(
             planning,
             order,
@@ -218,6 +221,23 @@ def control(
         return controller.run()
 
 
+def ask(question: str) -> bool:
+    """Asks the person at the terminal.
+
+    Raises:
+        InputError: there is none.
+    """
+    if not sys.stdin.isatty():
+        raise InputError("nobody can be asked here; give --yes to go on without", "--yes")
+    return typer.confirm(question, err=True)
+
+
+def run_name(job: str) -> str:
+    """Returns a new run's name, made of a job's and the time: letters, digits and hyphens."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", job).strip("-") or "run"
+    return f"{plain}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+
 def ended(outcome: Mapping[str, Any]) -> int:
     """Returns the exit code of how a run ended."""
     return EXIT_CODES[Ending(outcome["ending"])]
@@ -229,7 +249,7 @@ def tell(words: str) -> None:
 
 
 @contextmanager
-def _counted_signals() -> Generator[list[int]]:
+def counted_signals() -> Generator[list[int]]:
     """Notes Ctrl-C and SIGTERM instead of ending the process."""
     received: list[int] = []
 

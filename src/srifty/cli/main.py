@@ -28,6 +28,7 @@ COMMANDS = {
     "export": "Put a plan in the words of torchrun, Ray, Slurm, Kubernetes or SkyPilot.",
     "simulate": "Forecast one cluster configuration.",
     "compare": "Every method and baseline on one job, side by side.",
+    "measure": "Rent a few VMs, measure model and network there, and release them.",
     "run": "Rent the VMs of a job's plan, train there, watch, and re-plan.",
     "status": "Say where a run stands.",
     "watch": "Show a run as it goes on.",

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import getpass
-import re
-import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from srifty.catalog.store import read_prices
+from srifty.catalog.price import Price
 from srifty.cli._json import dump, plan_document, plan_result_document
+from srifty.cli._live_prices import (
+    MOST_RISE,
+    at_prices,
+    differences,
+    price_records,
+    prices_now,
+)
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._run_show import show_outcome
 from srifty.cli._runs import (
     RunPlace,
+    ask,
     capped,
     control,
     digest_of,
@@ -27,6 +33,7 @@ from srifty.cli._runs import (
     make_backend,
     order_of,
     planning_of,
+    run_name,
     runs_folder,
     scenario_of,
     tell,
@@ -42,7 +49,6 @@ from srifty.control.planning import Planning
 from srifty.control.records import RunRecord
 from srifty.control.summary import summary
 from srifty.core.events import Pool
-from srifty.core.offers import Offer
 from srifty.core.plan import Plan, PlanResult
 from srifty.errors import InputError
 from srifty.units import format_duration, format_usd
@@ -94,10 +100,12 @@ def run_command(
         str | None, typer.Option(metavar="RUN", help="The run's name; made up if left out.")
     ] = None,
     live_prices: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="PRICES.csv",
-            help="What the cloud charges now, in the catalog's format: checked before launch.",
+            metavar="aws|off|PRICES.csv",
+            help="What VMs cost today, checked before launch: asked of AWS (where the extra aws "
+            "and credentials are there), not at all, or from a file in the catalog's format. "
+            "If left out: aws for VMs of AWS, off for --backend local.",
         ),
     ] = None,
     scenario: Annotated[
@@ -139,11 +147,12 @@ def run_command(
     result = planning.first()
     if result.plan is None:
         _no_plan(bench, result, as_json=as_json)
-    planning, result = _at_live_prices(planning, result, live_prices, yes=yes)
+    prices = prices_now(live_prices, planning.offers, backend=backend, tell=tell)
+    planning, result = _at_live_prices(planning, result, prices, yes=yes)
     if result.plan is None:
         _no_plan(bench, result, as_json=as_json)
     offer = _offer_of(planning, result.plan)
-    run_id = name or f"{_plain(job.name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    run_id = name or run_name(job.name)
     place = RunPlace((runs_folder() / run_id).resolve())
     if dry_run:
         _show_request(bench, planning, offer, run_id, backend, as_json=as_json)
@@ -170,6 +179,7 @@ def run_command(
             "plays_gpus": play_gpus,
             "launcher": launcher.value,
             "preflight": preflight,
+            "prices": price_records(prices),
             "scenario": None if scenario is None else str(scenario.resolve()),
         },
     )
@@ -194,51 +204,32 @@ def _no_plan(bench: Workbench, result: PlanResult, *, as_json: bool) -> NoReturn
 
 
 def _at_live_prices(
-    planning: Planning, result: PlanResult, live: Path | None, *, yes: bool
+    planning: Planning, result: PlanResult, prices: Sequence[Price], *, yes: bool
 ) -> tuple[Planning, PlanResult]:
-    """Plans anew where what is to be rented costs something else by now.
+    """Plans anew where what may be rented costs something else by now.
 
-    Asks before it takes a plan that costs more than the first one did; `--yes` takes it as long as
-    it keeps the budget, which the planner sees to.
+    Asks before it takes a plan that costs 5 % more than the first one did; `--yes` takes it as long
+    as it keeps the budget, which the planner sees to.
     """
-    if live is None or result.plan is None:
-        return planning, result
-    prices = {
-        (p.region, p.zone, p.instance_type, p.market): p.usd_per_hour for p in read_prices(live)
-    }
-
-    def now(offer: Offer) -> Offer:
-        place, kind = offer.location, offer.instance_type.name
-        for zone in (place.zone, None):
-            usd = prices.get((place.region, zone, kind, offer.market))
-            if usd is not None and usd != offer.usd_per_hour:
-                return replace(offer, usd_per_hour=usd, price_source=str(live))
-        return offer
-
-    offers = tuple(now(offer) for offer in planning.offers)
-    if offers == planning.offers:
-        return planning, result
-    for before, after in zip(planning.offers, offers, strict=True):
-        if before.usd_per_hour != after.usd_per_hour:
-            tell(
-                f"{after.label} in {after.location}: {format_usd(before.usd_per_hour)} per hour in "
-                f"the catalog, {format_usd(after.usd_per_hour)} per hour now"
-            )
-    planning = replace(planning, offers=offers)
-    again = planning.first()
+    now = at_prices(planning, prices)
+    changed = differences(planning.offers, now.offers)
+    if not changed or result.plan is None:
+        return now, (now.first() if prices else result)
+    for line in changed:
+        tell(line)
+    again = now.first()
     if again.plan is None:
         tell("At today's prices no plan meets the limits.")
-        return planning, again
+        return now, again
     before_usd, now_usd = result.plan.forecast.cost_usd.mean, again.plan.forecast.cost_usd.mean
-    if now_usd > before_usd * 1.01:
-        question = (
+    if now_usd != before_usd:
+        tell(
             f"At today's prices the run is expected to cost {format_usd(now_usd)} in total, not "
             f"{format_usd(before_usd)}."
         )
-        tell(question)
-        if not yes and not _ask("Go on"):
-            raise typer.Exit(EXIT_NO_PLAN)
-    return planning, again
+    if now_usd > before_usd * MOST_RISE and not yes and not ask("Go on"):
+        raise typer.Exit(EXIT_NO_PLAN)
+    return now, again
 
 
 def _offer_of(planning: Planning, plan: Plan) -> _Offer:
@@ -306,20 +297,9 @@ def _confirm(planning: Planning, offer: _Offer, *, yes: bool) -> None:
     for group in offer.plan.config.groups:
         tell(f"  {describe_group(group)}, {format_usd(group.offer.usd_per_hour)} per hour each")
     _show_offer(planning, offer)
-    if not yes and not _ask("Rent them"):
+    if not yes and not ask("Rent them"):
         tell("nothing was rented")
         raise typer.Exit(0)
-
-
-def _ask(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise InputError("nobody can be asked here; give --yes to go on without", "--yes")
-    return typer.confirm(question, err=True)
-
-
-def _plain(name: str) -> str:
-    """Returns a job's name as part of a run's, which has letters, digits and hyphens."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "run"
 
 
 def _absolute(command: list[str]) -> list[str]:

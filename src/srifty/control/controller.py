@@ -13,7 +13,7 @@ from collections.abc import Callable
 from srifty.cloud.backend import Backend, VmStatus
 from srifty.cloud.clock import Clock
 from srifty.control.account import Account
-from srifty.control.fleet import Phase
+from srifty.control.fleet import FleetVm, Phase
 from srifty.control.hands import Hands
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
@@ -95,7 +95,7 @@ class Controller:
         )
         self._watch = TrainingWatch(
             self._state,
-            planning.job,
+            planning,
             backend,
             ledger,
             clock,
@@ -214,7 +214,7 @@ class Controller:
     def _decide(self, now_s: float) -> None:
         state = self._state
         progress = self._progress(now_s)
-        planning = self._planning.without(state.apart)
+        planning = self._planning.without(state.apart).knowing(state.learned)
         candidates = planning.candidates(progress, state.pools, state.fleet.held())
         situation = self._situation(now_s, progress)
         decision = decide(self._planning.job, candidates, situation, state.pools, self._policy)
@@ -241,8 +241,7 @@ class Controller:
             case _:
                 state.trains_on = decision.train_on
                 self._hands.order_config(decision.config, decision)
-                if decision.replace:
-                    self._hands.release(list(decision.replace))
+                self._hands.replace(decision.replace)
 
     def _can_ever_go_on(self) -> bool:
         """Whether waiting may help: some pool opens again, and not all plans are ruled out."""
@@ -259,7 +258,9 @@ class Controller:
         if training is not None and training.is_ending:
             training = None
         running = state.meanwhile = None
-        is_whole = training is not None and all(state.fleet.vms[vm].is_kept for vm in training.vms)
+        unwanted = state.fleet.unwanted()
+        there = {vm.vm for vm in state.fleet.vms.values() if vm.is_kept or vm in unwanted}
+        is_whole = training is not None and set(training.vms) <= there
         if is_whole and training is not None:
             running = self._planning.candidate(training.config)
         elif state.generation:
@@ -271,6 +272,10 @@ class Controller:
             vm.asked_s + launch_s - now_s for vm in state.fleet.kept() if vm.phase is Phase.ASKED
         ]
         reached = progress.durable_iteration if training is None else progress.iteration
+        ready = state.fleet.by_pool(Phase.READY)
+        slow = next(iter(unwanted), None) or self._slow_vm()
+        for vm in unwanted:
+            ready[vm.pool] = ready.get(vm.pool, 0) + 1
         return Situation(
             now_s=now_s,
             iterations_left=max(self._planning.job.iterations - reached, 0.0),
@@ -279,12 +284,14 @@ class Controller:
             running=running,
             is_idle=running is not None and not is_whole,
             ordered=None if state.target is None else self._planning.candidate(state.target),
-            ready=state.fleet.by_pool(Phase.READY),
+            ready=ready,
             booting=booting,
             boot_left_s=max([*boots_s, 0.0]),
             pace=state.pace if is_whole else None,
             alarm=is_whole and training is not None
             and training.watch.is_alarm(self._policy.pace),
+            slow_vm=None if slow is None or running is None else (slow.vm, slow.pool),
+            blame=state.blame if running is not None else None,
             has_begun=state.has_begun,
         )  # fmt: skip
 
@@ -294,6 +301,17 @@ class Controller:
         passes = any(group.accumulation > 1 for group in groups)
         planning = self._planning.without(self._state.apart)
         return planning.meanwhile(self._state.fleet.by_pool(Phase.READY), passes=passes)
+
+    def _slow_vm(self) -> FleetVm | None:
+        """Returns the VM that makes the run slow, if one alone does and another would pay."""
+        blame = self._state.blame
+        if blame is None or blame.vm is None:
+            return None
+        overheads = self._planning.job.overheads
+        switching_s = overheads.launch_s + overheads.setup_s + overheads.restore_s
+        left = self._planning.job.iterations - self._state.log.iteration
+        vm = self._state.fleet.vms[blame.vm]
+        return vm if vm.is_kept and left * blame.vm_excess_s > switching_s else None
 
     def _progress(self, now_s: float) -> Progress:
         state = self._state
@@ -324,11 +342,14 @@ class Controller:
                 self._bridge(target)
         elif training is None:
             self._hands.start(target, members)
-        elif training.config != target:
+        elif training.config != target or any(
+            vm.vm in training.vms for vm in state.fleet.unwanted()
+        ):
             self._hands.say("all VMs are there: training saves and moves")
             self._hands.end_training(saves=True)
         else:
-            self._hands.release(state.fleet.surplus(target, training.vms))
+            spare = [vm.vm for vm in state.fleet.unwanted()]
+            self._hands.release([*state.fleet.surplus(target, training.vms), *spare])
 
     def _bridge(self, target: ClusterConfig) -> None:
         """Has the VMs that are there train until the target's have come, or lets them go."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from srifty.cloud.backend import World
+from srifty.control.blame import Blame
 from srifty.control.fleet import Fleet
+from srifty.control.learned import Learned
 from srifty.control.pace import Pace, Watch
 from srifty.control.pools import Pools
 from srifty.control.run_order import Ending
@@ -28,6 +30,8 @@ class Training:
         broke_s: real seconds at which a worker was gone while the others were to save; None: none.
         watch: of its pace.
         alarmed_s: seconds since the command of the last window upon whose alarm was decided.
+        blamed_s: seconds since the command of the last window that was looked into for causes.
+        suspect: what the last window was blamed on; None: nothing was looked into yet.
     """
 
     world: World
@@ -40,6 +44,8 @@ class Training:
     broke_s: float | None = None
     watch: Watch = field(default_factory=Watch)
     alarmed_s: float = float("-inf")
+    blamed_s: float = float("-inf")
+    suspect: Blame | None = None
 
     @property
     def is_ending(self) -> bool:
@@ -74,6 +80,8 @@ class RunState:
         closing: number of the ledger's step that ends the run; None: not begun.
         passed: pairs of instance types that were seen to exchange.
         apart: pairs that were seen not to, and are kept apart.
+        blame: what the newest slow-down comes from; None: there was none, or it is over.
+        learned: how much longer things take than was forecast.
     """
 
     log: TrainingLog
@@ -93,3 +101,5 @@ class RunState:
     closing: int | None = None
     passed: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
     apart: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
+    blame: Blame | None = None
+    learned: Learned = field(default_factory=Learned)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from srifty.control.blame import Blame
 from srifty.control.pace import Pace, PaceRule
 from srifty.control.pools import PoolRule, Pools
 from srifty.core._checks import (
@@ -118,6 +119,7 @@ class Situation:
         pace: measured pace of `running`; None while too little is known.
         alarm: whether the pace has missed a limit long enough (`Watch.is_alarm`).
         slow_vm: the VM to blame for that, and its pool; None where none is.
+        blame: what a slow-down comes from; None where nothing is known to be slow.
         has_begun: whether anything was decided before.
     """
 
@@ -134,6 +136,7 @@ class Situation:
     pace: Pace | None = None
     alarm: bool = False
     slow_vm: tuple[str, Pool] | None = None
+    blame: Blame | None = None
     has_begun: bool = True
 
     def __post_init__(self) -> None:

@@ -7,16 +7,18 @@ import time
 from srifty.cloud.backend import Backend, WorkersStatus
 from srifty.cloud.clock import Clock
 from srifty.control.account import Account
+from srifty.control.blame import Culprit, blame
 from srifty.control.fleet import Phase
 from srifty.control.hands import Hands
 from srifty.control.ledger import Ledger
+from srifty.control.lessons import lessons
 from srifty.control.pace import watch
+from srifty.control.planning import Planning
 from srifty.control.restoring import FINISHED
 from srifty.control.run_order import Ending, RunRule
 from srifty.control.run_state import RunState, Training
 from srifty.control.situation import PolicyRule
-from srifty.core.events import Progress
-from srifty.core.job import Job
+from srifty.core.events import Progress, WorkerStep
 
 
 class TrainingWatch:
@@ -24,7 +26,7 @@ class TrainingWatch:
 
     Args:
         state: of the run; says afterwards what became of the world.
-        job: what is trained.
+        planning: the job, and what its iterations were forecast from.
         backend: where the workers are.
         ledger: of the run.
         clock: of the run.
@@ -37,7 +39,7 @@ class TrainingWatch:
     def __init__(
         self,
         state: RunState,
-        job: Job,
+        planning: Planning,
         backend: Backend,
         ledger: Ledger,
         clock: Clock,
@@ -48,7 +50,8 @@ class TrainingWatch:
         rule: RunRule,
     ) -> None:
         self._state = state
-        self._job = job
+        self._job = planning.job
+        self._planning = planning
         self._backend = backend
         self._ledger = ledger
         self._clock = clock
@@ -133,6 +136,34 @@ class TrainingWatch:
         if training.watch.is_alarm(self._policy.pace) and judged_s > training.alarmed_s:
             training.alarmed_s = judged_s
             state.must_decide = True
+        if judged_s > training.blamed_s:
+            training.blamed_s = judged_s
+            self._find_culprit(training)
+
+    def _find_culprit(self, training: Training) -> None:
+        """Says what makes training slow, and carries over what that means for other plans."""
+        state = self._state
+        rule = self._policy.pace
+        vm_of = [vm.vm for vm in training.world.vms for _ in range(vm.workers)]
+        window_s = rule.misses * rule.stride * rule.window_s
+        steps: tuple[WorkerStep, ...] = ()
+        for back_s in (window_s, rule.window_s):
+            since_s = max(self._clock.now_s() - back_s, training.began_at_s)
+            steps = steps or state.log.worker_steps(vm_of, since_s, self._clock.factor)
+        if not steps:
+            return
+        found = blame(steps, self._planning.forecast(training.config))
+        before, training.suspect = training.suspect, found
+        if not (found.is_same(before) and found.culprit is not Culprit.NOTHING):
+            state.blame = None  # what slows two windows in a row lasts
+            return
+        if not found.is_same(state.blame):
+            self._hands.say(str(found))
+            state.must_decide = True
+        state.blame = found
+        learned = lessons(self._planning, training.config, steps, found)
+        if learned is not None and not learned.is_near(state.learned):
+            self._hands.learn(learned)
 
     def _note_end(self, training: Training, log: str, *, is_whole: bool) -> None:
         """Notes that a world has ended, and what that means."""
@@ -148,6 +179,7 @@ class TrainingWatch:
         self._ledger.done(step, now_s, ended)
         state.training = None
         state.pace = None
+        state.blame = None
         state.must_decide = True
         if is_finished:
             state.outcome = FINISHED
