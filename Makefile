@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench testbed testbed-clean clean
+.PHONY: demo test check docs package-check bench testbed testbed-clean clean
 
 demo: $(VENV)/installed
 	scripts/demo
@@ -13,6 +13,14 @@ test: $(VENV)/installed-dev
 
 check: $(VENV)/installed-dev
 	scripts/check
+
+# The documentation as a site, in build/site; warnings are errors.
+docs: $(VENV)/installed-docs
+	$(BIN)/python tools/build_docs.py
+
+# sdist and wheel, installed into a new environment and used there, without this repository.
+package-check: $(VENV)/installed-docs
+	scripts/package-check
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.planner_speed
@@ -40,5 +48,9 @@ $(VENV)/installed-train: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[train]"
 	touch $@
 
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .runs .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf build $(VENV) .runs .pytest_cache .ruff_cache .hypothesis dist

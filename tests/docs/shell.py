@@ -184,6 +184,6 @@ def _parsed(arguments: list[str]) -> str | None:
                 command, info_name=command.name, parent=context, **command.context_settings
             )
         command.make_parser(context).parse_args(args=list(rest))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - typer's errors of usage are not public
         return f"{type(error).__name__}: {error}"
     return None

@@ -31,7 +31,9 @@ def test_every_page_stands_in_the_menu_once():
 
 
 def test_links_and_anchors_are_found():
-    text = "# A `b`, c\n[x](a.md#b) ![y](c.svg)\n`[no](no.md)`\n```text\n[no](no.md)\n```\n## D – e\n"
+    text = (
+        "# A `b`, c\n[x](a.md#b) ![y](c.svg)\n`[no](no.md)`\n```text\n[no](no.md)\n```\n## D – e\n"
+    )
     assert links_of(text) == ["a.md#b", "c.svg"]
     assert anchors_of(text) == {"a-b-c"}
     assert [block.language for block in blocks_of(text)] == ["text"]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from srifty import __version__
 from srifty.catalog.price import Price
 from srifty.cli._json import dump, plan_document, plan_result_document
 from srifty.cli._live_prices import (
@@ -167,6 +168,7 @@ def run_command(
         time.time(),
         played.clock_factor,
         {
+            "srifty": __version__,
             "job": str(job_path.resolve()),
             "digest": digest_of(job_path),
             "changes": list(changes or ()),
