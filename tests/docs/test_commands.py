@@ -98,7 +98,7 @@ def follow(session: Session, number: int, block: Block) -> None:
         session.running.append((block, typed, shown, session.shell.start(typed)))
         return
     if "second terminal" in block.said:
-        session.shell.wait_for(".local/share/srifty/runs/*/ledger.db", session.running[0][-1])
+        session.shell.wait_for(".local/share/srifty/runs/*/vms/world.json", session.running[0][-1])
     code = int(block.said.get("exit code", 0))
     check(session, block, typed, shown, session.shell.run(typed), code)
     while session.running:
