@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs package-check bench testbed testbed-clean clean
+.PHONY: demo test test-ray check docs package-check bench testbed testbed-clean clean
 
 demo: $(VENV)/installed
 	scripts/demo
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
+
+# What needs Ray and PyTorch at once: the Ray back end, and whole runs on it; needs root.
+test-ray: $(VENV)/installed-ray
+	$(BIN)/python -m pytest tests/cloud/ray_backend tests/cli/test_run_on_ray.py
 
 check: $(VENV)/installed-dev
 	scripts/check

@@ -51,6 +51,7 @@ class Shell:
         kept = {"LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH"}
         self._environment = {name: os.environ[name] for name in kept & os.environ.keys()} | {
             "HOME": str(folder),
+            "AWS_EC2_METADATA_DISABLED": "true",  # nobody is asked for credentials
             "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": str(Path(srifty.__file__).parents[1]),
         }

@@ -74,6 +74,12 @@ def status_lines(document: dict[str, Any]) -> list[str]:
         lines.append(line)
     if document["message"]:
         lines.append(f"  {document['message']}")
+    if document["state"] == "without a controller":
+        run = document["run"]
+        lines.append(
+            f"  What stands here is what was last noted. srifty resume {run} goes on, srifty stop "
+            f"{run} saves and releases everything."
+        )
     return lines
 
 

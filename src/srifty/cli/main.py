@@ -126,12 +126,17 @@ def main() -> None:
             "your input; run again with SRIFTY_DEBUG=1 for the details, and please report them.",
             err=True,
         )
+        _tell_notes(error)
         sys.exit(EXIT_FAULT)
 
 
 def _tell(error: SriftyError) -> None:
     for line in str(error).splitlines():
         typer.echo(f"error: {line}", err=True)
+    _tell_notes(error)
+
+
+def _tell_notes(error: Exception) -> None:
     for note in getattr(error, "__notes__", ()):
         typer.echo(f"note: {note}.", err=True)
 

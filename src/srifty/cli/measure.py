@@ -139,7 +139,7 @@ def measure(
     document = _costs(order, rental, given_s) | {"run": run_id}
     place = RunPlace((runs_folder() / run_id).resolve())
     if dry_run:
-        _show_requests(order, document, backend, as_json=as_json)
+        _show_requests(order, document, backend, rental.supply.cloud, as_json=as_json)
         return
     if place.ledger.exists():
         raise InputError(f"there is a run {run_id!r} already; name another", "--name")
@@ -176,7 +176,14 @@ def measure(
         tell(f"run {run_id}; see it with: srifty watch {run_id}")
         measuring = Measuring(
             order,
-            lambda errand: make_backend(backend, place.backend / errand, clock, played, launcher),
+            lambda errand: make_backend(
+                backend,
+                place.backend / errand,
+                clock,
+                played,
+                launcher,
+                cloud=rental.supply.cloud,
+            ),
             ledger,
             clock,
             keep=kept.keep,
@@ -248,6 +255,7 @@ def _show_requests(
     order: MeasureOrder,
     document: dict[str, Any],
     backend: str,
+    cloud: str,
     *,
     as_json: bool,
 ) -> None:
@@ -255,7 +263,12 @@ def _show_requests(
     requests: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         made = make_backend(
-            backend, Path(folder), Clock.start(), scenario_of(None), Launcher.TORCHRUN
+            backend,
+            Path(folder),
+            Clock.start(),
+            scenario_of(None),
+            Launcher.TORCHRUN,
+            cloud=cloud,
         )
         for errand in order.errands:
             offer = errand.offers[0]

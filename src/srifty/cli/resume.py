@@ -25,7 +25,11 @@ def resume(run: RunName, as_json: AsJson = False) -> None:
     with Ledger.open(place.ledger) as ledger:
         record = ledger.run()
         if record.outcome is not None:
-            raise InputError(f"has ended: {record.outcome['message']}", run)
+            raise InputError(
+                f"has ended: {record.outcome['message']} What it saved stays in its folder: a new "
+                "run goes on from there if run.checkpoint in the job file names it",
+                run,
+            )
         if "backends" in record.document:
             raise InputError(
                 f"measures and is not gone on with; release its VMs with srifty stop {run}, and "

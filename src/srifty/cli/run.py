@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import importlib.util
+import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ import typer
 
 from srifty import __version__
 from srifty.catalog.price import Price
+from srifty.cli._cluster_file import cluster_commands, cluster_text
 from srifty.cli._json import dump, plan_document, plan_result_document
 from srifty.cli._live_prices import (
     MOST_RISE,
@@ -28,6 +31,7 @@ from srifty.cli._runs import (
     RunPlace,
     ask,
     capped,
+    check_backend,
     control,
     digest_of,
     ended,
@@ -60,6 +64,8 @@ app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_c
 # deadline allows, and half an hour.
 _PATIENCE = 3.0
 _GRACE_S = 1800.0
+# A run's name is that of a folder, and part of tags and tokens.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ def run_command(
         typer.Argument(metavar="-- SCRIPT [ARGS]", help="What torchrun starts on the VMs."),
     ] = None,
     changes: Changes = None,
-    backend: Annotated[str, typer.Option(help="Where VMs come from: local.")] = "local",
+    backend: Annotated[str, typer.Option(help="Where VMs come from: local or ray.")] = "local",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the exact request; rent nothing.")
     ] = False,
@@ -128,6 +134,14 @@ def run_command(
             "each; needs torch there.",
         ),
     ] = False,
+    cluster_path: Annotated[
+        Path | None,
+        typer.Option(
+            "--cluster-file",
+            metavar="CLUSTER.yaml",
+            help="ray: write the cluster file for this run, which ray up takes; rent nothing.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rent the VMs of a job's plan, train there, watch, and re-plan.
@@ -137,12 +151,16 @@ def run_command(
     Exits with 3 where no plan meets the limits, 4 where the job did not finish, 5 where the cloud
     refused, 6 where the money was spent.
     """
-    # Options stand before the job file: the parser leaves the rest alone, "--" included.
-    command = command[1:] if command and command[0] == "--" else command
-    if not command:
-        raise InputError("say what to train with: srifty run job.yaml -- train.py", "SCRIPT")
+    command = _command_of(command or [])
+    if name is not None and not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot name a run; use letters, digits, and . _ - after the first", "--name"
+        )
+    _check_options(backend, scenario, launcher, cluster_path)
     played = scenario_of(None if scenario is None else str(scenario))
     bench = open_job(job_path, changes or ())
+    if backend == "local":
+        _require_script(command, Path(bench.file.settings.workdir))
     job = capped(bench.job, max_cost)
     planning = planning_of(bench, job)
     result = planning.first()
@@ -155,12 +173,28 @@ def run_command(
     offer = _offer_of(planning, result.plan)
     run_id = name or run_name(job.name)
     place = RunPlace((runs_folder() / run_id).resolve())
-    if dry_run:
-        _show_request(bench, planning, offer, run_id, backend, as_json=as_json)
+    if cluster_path is not None:
+        cluster_path.write_text(
+            cluster_text(bench, planning.offers, run_id, offer.hard_end_s, job_path), "utf-8"
+        )
+        _show_offer(planning, offer)
+        options = [word for change in changes or () for word in ("--set", change)]
+        if max_cost is not None:
+            options += ["--max-cost", str(max_cost)]
+        if preflight:
+            options += ["--preflight"]
+        for line in cluster_commands(cluster_path, run_id, options, job_path, command):
+            typer.echo(line)
         return
+    if dry_run:
+        _show_request(bench, planning, offer, run_id, backend, launcher, as_json=as_json)
+        return
+    check_backend(backend)
     if place.ledger.exists():
         raise InputError(f"there is a run {run_id!r} already; resume it, or name another", "--name")
     _confirm(planning, offer, yes=yes)
+    if backend == "local" and launcher is Launcher.TORCHRUN:
+        _require_torchrun()
     record = RunRecord(
         run_id,
         getpass.getuser(),
@@ -183,6 +217,7 @@ def run_command(
             "preflight": preflight,
             "prices": price_records(prices),
             "scenario": None if scenario is None else str(scenario.resolve()),
+            "cloud": bench.file.supply.cloud,
         },
     )
     with Ledger.create(place.ledger, record) as ledger:
@@ -195,6 +230,63 @@ def run_command(
     else:
         show_outcome(console_for_results(), document)
     raise typer.Exit(ended({"ending": outcome.ending}))
+
+
+def _command_of(words: list[str]) -> list[str]:
+    """Returns the script and its arguments: what stands behind the job file.
+
+    The parser leaves all of it alone, "--" included.
+
+    Raises:
+        InputError: there is nothing, or an option of this command's.
+    """
+    if words and words[0] != "--" and words[0].startswith("-"):
+        raise InputError(
+            f"{words[0]} stands behind the job file, where the script begins; options come before: "
+            f"srifty run {words[0]} ... job.yaml -- train.py"
+        )
+    command = words[1:] if words and words[0] == "--" else words
+    if not command:
+        raise InputError("say what to train with: srifty run job.yaml -- train.py", "SCRIPT")
+    return command
+
+
+def _require_script(command: list[str], workdir: Path) -> None:
+    """Refuses a script that is not there, before anything is paid for.
+
+    Raises:
+        InputError: it is not.
+    """
+    script = Path(command[0])
+    if not (command[0].startswith("-") or script.is_file() or (workdir / script).is_file()):
+        raise InputError(
+            f"there is no such script, neither here nor in {workdir.resolve()}", str(script)
+        )
+
+
+def _require_torchrun() -> None:
+    """Refuses to rent where workers could not be started.
+
+    Raises:
+        InputError: torch is not installed.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise InputError(
+            "local VMs start workers by torchrun, and torch is not installed here: pip install "
+            '"srifty[train]", or say --launcher plain; nothing was rented'
+        )
+
+
+def _check_options(
+    backend: str, scenario: Path | None, launcher: Launcher, cluster_path: Path | None
+) -> None:
+    """Refuses what a back end has no use for: it would not be what the user thinks it is."""
+    if backend != "local" and scenario is not None:
+        raise InputError("only VMs of --backend local can be played", "--scenario")
+    if backend != "local" and launcher is not Launcher.TORCHRUN:
+        raise InputError("only --backend local has other launchers than torchrun", "--launcher")
+    if backend != "ray" and cluster_path is not None:
+        raise InputError("only --backend ray has a cluster file", "--cluster-file")
 
 
 def _no_plan(bench: Workbench, result: PlanResult, *, as_json: bool) -> NoReturn:
@@ -248,6 +340,7 @@ def _show_request(
     offer: _Offer,
     run_id: str,
     backend: str,
+    launcher: Launcher,
     *,
     as_json: bool,
 ) -> None:
@@ -267,7 +360,14 @@ def _show_request(
     )
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock.start()
-        made = make_backend(backend, Path(folder), clock, scenario_of(None), Launcher.TORCHRUN)
+        made = make_backend(
+            backend,
+            Path(folder),
+            clock,
+            scenario_of(None),
+            launcher,
+            cloud=bench.file.supply.cloud,
+        )
         prepared = made.prepare(request)
     document: dict[str, Any] = {
         "plan": plan_document(offer.plan),

@@ -74,6 +74,7 @@ def _release(place: RunPlace) -> list[str]:
                 clock,
                 scenario_of(document["scenario"]),
                 Launcher(document["launcher"]),
+                cloud=document["cloud"],
             )
             there += _release_all(backend, saves=record.outcome is None and not parts)
             if not parts:  # of several back ends, each counts its own events

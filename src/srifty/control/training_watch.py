@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
-from srifty.cloud.backend import Backend, WorkersStatus
+from srifty.cloud.backend import Backend, VmWorkers, WorkersStatus
 from srifty.cloud.clock import Clock
 from srifty.control.account import Account
 from srifty.control.blame import Culprit, blame
 from srifty.control.fleet import Phase
 from srifty.control.hands import Hands
+from srifty.control.last_words import last_words
 from srifty.control.ledger import Ledger
 from srifty.control.lessons import lessons
 from srifty.control.pace import watch
@@ -72,14 +74,16 @@ class TrainingWatch:
         ended = [w for w in workers if w.status is WorkersStatus.ENDED]
         failed = [w for w in ended if w.exit_code]
         if len(ended) == len(workers):
+            if failed and not training.is_ending:
+                self._hands.say(f"training breaks off: {_fault(failed[0])}")
             self._note_end(training, failed[0].log if failed else "", is_whole=not (lost or failed))
         elif training.is_ending:
             if training.saves and self._saves_no_more(training, is_broken=bool(lost or failed)):
                 self._hands.say("the workers do not stop; they are killed")
                 self._hands.end_training(saves=False, again=True)
         elif lost or failed:
-            what = ", ".join(lost) if lost else f"workers of {failed[0].vm} (see {failed[0].log})"
-            self._hands.say(f"training breaks off: {what} gone")
+            what = f"{', '.join(lost)} gone" if lost else _fault(failed[0])
+            self._hands.say(f"training breaks off: {what}")
             self._hands.end_training(saves=False)
         elif self._is_silent(training):
             self._hands.say("no step for too long; the workers are killed and started anew")
@@ -200,9 +204,17 @@ class TrainingWatch:
         if training.is_ending and training.saves:
             state.stalls = 0
         if state.stalls >= self._rule.most_stalls:
-            where = f" The last one's output is in {log}." if log else ""
+            words = last_words(Path(log)) if log else ""
+            where = f" The last one said {words!r}; all of it is in {log}." if log else ""
             state.outcome = (
                 Ending.UNFINISHED,
                 f"No progress: {state.stalls} starts in a row ended before a checkpoint newer than "
                 f"iteration {state.log.durable:,}.{where}",
             )
+
+
+def _fault(failed: VmWorkers) -> str:
+    """Returns how a VM's workers failed, for people."""
+    words = last_words(Path(failed.log))
+    said = f": {words}" if words else ""
+    return f"the workers of {failed.vm} failed with code {failed.exit_code}{said} ({failed.log})"
