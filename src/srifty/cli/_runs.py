@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import signal
@@ -18,6 +17,7 @@ from typing import Any
 import typer
 
 from srifty.cli._cluster_file import project_of_google
+from srifty.cli._digest import digest_of
 from srifty.cli._workbench import Workbench, open_job
 from srifty.cli.main import EXIT_CLOUD_REFUSED, EXIT_UNFINISHED
 from srifty.cli.start import EXIT_INTERRUPTED
@@ -181,14 +181,6 @@ def check_backend(name: str) -> None:
         raise InputError(f"{name!r} is no back end; use {' or '.join(_BACKENDS)}", "--backend")
     if name == "ray":
         RaySession("").resources()
-
-
-def digest_of(path: Path) -> str:
-    """Returns what tells one version of a file from another."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
 
 
 def scenario_of(path: str | None) -> Scenario:

@@ -17,6 +17,7 @@ import typer
 from srifty import __version__
 from srifty.catalog.price import Price
 from srifty.cli._cluster_file import cluster_commands, cluster_text
+from srifty.cli._digest import digest_of
 from srifty.cli._json import dump, plan_document, plan_result_document
 from srifty.cli._live_prices import (
     MOST_RISE,
@@ -33,7 +34,6 @@ from srifty.cli._runs import (
     capped,
     check_backend,
     control,
-    digest_of,
     ended,
     make_backend,
     order_of,

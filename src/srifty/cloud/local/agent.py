@@ -21,7 +21,7 @@ from srifty.cloud.clock import Clock
 from srifty.cloud.local.launcher import Launcher, LocalWorkers, Preloaded, VmPlace
 from srifty.cloud.local.links import DEVICE, Link, connect, cut, is_up, read_link
 from srifty.cloud.local.metadata import MetadataService
-from srifty.cloud.local.processes import VM_TAG
+from srifty.cloud.local.processes import VM_TAG, end_all, tagged
 from srifty.cloud.local.run_folder import (
     Entry,
     RunFolder,
@@ -308,6 +308,8 @@ def main() -> None:
         time.sleep(0.05)
     else:
         return
+    # Another agent of this VM cannot have the lock: it hangs, or would end at once.
+    end_all(tagged(files.tag))
     request = read_json(files.request)
     ended = any(entry.vm == name and entry.stopped_s is not None for entry in run.entries())
     if request is not None and not ended:
