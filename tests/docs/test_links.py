@@ -23,11 +23,26 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors_of(there.read_text(encoding="utf-8")), target
 
 
-def test_every_page_stands_in_the_menu_once():
+def test_the_menu_has_every_page_but_results_which_may_be_found_from_others():
     menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     listed = [name for name in _leaves(menu) if not name.startswith("reference/")]
+    assert len(listed) == len(set(listed))
     there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
-    assert sorted(listed) == sorted(there)
+    assert set(listed) <= there
+    assert {name for name in there - set(listed) if not name.startswith("results/")} == set()
+
+
+def test_every_page_is_found_from_the_first_one():
+    found, ahead = set(), [ROOT / "README.md", DOCS / "index.md"]
+    while ahead:
+        page = ahead.pop()
+        if page in found:
+            continue
+        found.add(page)
+        targets = (target.partition("#")[0] for target in links_of(page.read_text("utf-8")))
+        pages = ((page.parent / target).resolve() for target in targets if target.endswith(".md"))
+        ahead += [there for there in pages if there.exists()]
+    assert {str(page) for page in DOCS.rglob("*.md")} - {str(page) for page in found} == set()
 
 
 def test_links_and_anchors_are_found():
