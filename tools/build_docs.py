@@ -107,7 +107,7 @@ def _described(command: Any, name: str) -> list[str]:
             f"| `{name.replace('|', ', ')}` | {_prose(text)} |\n"
             for name, text in filter(None, records)
         ]
-        parts += ["\n| | |\n|---|---|\n", *rows] if rows else []
+        parts += ["\n| argument or option | meaning |\n|---|---|\n", *rows] if rows else []
     if command.epilog:
         parts.append(f"\n{_epilog(command.epilog)}\n")
     for below, nested in commands.items():
