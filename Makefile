@@ -1,9 +1,11 @@
 # Everything below sets up what it needs (a virtual environment in .venv) on a fresh machine.
 PYTHON ?= python3
 VENV := .venv
+# The version that the tests last ran with.
+TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-ray check docs package-check bench testbed testbed-clean clean
+.PHONY: demo test test-torch check docs package-check bench testbed testbed-clean clean
 
 demo: $(VENV)/installed
 	scripts/demo
@@ -11,9 +13,10 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
 
-# What needs Ray and PyTorch at once: the Ray back end, and whole runs on it; needs root.
-test-ray: $(VENV)/installed-ray
-	$(BIN)/python -m pytest tests/cloud/ray_backend tests/cli/test_run_on_ray.py
+# The tests that `test` skips for lack of PyTorch or Ray, with both; some need root.
+test-torch: $(VENV)/installed-torch
+	$(BIN)/python -m pytest $$(grep -rlE 'importorskip\("(torch|ray)"|needs_ray|find_spec\("torch"\)' \
+	    tests --include='test_*.py')
 
 check: $(VENV)/installed-dev
 	scripts/check
@@ -49,7 +52,13 @@ $(VENV)/installed-dev: $(VENV)/installed
 	touch $@
 
 $(VENV)/installed-train: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[train]"
+	touch $@
+
+$(VENV)/installed-torch: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,ray,train]"
 	touch $@
 
 $(VENV)/installed-docs: $(VENV)/installed

@@ -6,6 +6,8 @@ from .jobs import profile, write_case
 from .runs import TOGETHER, decisions, own_runs, run, status
 
 STEPS = 250
+# Nothing else to move to than VMs of the same type.
+ALIKE = ("--set", "offers.quota={g4dn.xlarge: {spot: 3}}")
 
 
 @pytest.fixture(name="job")
@@ -42,7 +44,7 @@ def blamed(ended):
 
 def test_one_slow_vm_is_named_and_replaced_while_it_trains_on(job):
     slow = {"nth": 2, "act": "slow", "after": "0s", "factor": 2}
-    ended = run(job, scenario=played(slow), script=TOGETHER, steps=STEPS)
+    ended = run(job, *ALIKE, scenario=played(slow), script=TOGETHER, steps=STEPS)
     assert ended.code == 0, ended.err
     assert "vm-2 is slow: it computes" in blamed(ended)[0]
     document = status()
@@ -52,7 +54,7 @@ def test_one_slow_vm_is_named_and_replaced_while_it_trains_on(job):
     before, after = document["worlds"][:2]
     assert before["config"] == after["config"]
     # It trained on until the other VM was there, and saved: nothing was made twice.
-    assert after["from_iteration"] >= 20
+    assert after["from_iteration"] >= 15
     assert "are made again" not in ended.err
 
 

@@ -39,8 +39,8 @@ from srifty.units import format_duration
 
 _VARIABLE = "SRIFTY_RUNS"
 _BACKENDS = ("local", "ray")
-# What two VMs try before they train together: sizes around those at which mixed hosts have hung.
-_SWEEP = ("-m", "srifty", "probe", "--sizes", "4KiB..4MiB", "--seconds", "20")
+# What VMs try before they train together: sizes around those at which mixed hosts have hung.
+_SWEEP = ("-m", "srifty.training.pair_sweep")
 
 EXIT_MONEY = 6
 EXIT_CODES = {

@@ -20,6 +20,7 @@ from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._runs import (
     RunPlace,
     ask,
+    check_backend,
     counted_signals,
     digest_of,
     ended,
@@ -141,6 +142,7 @@ def measure(
     if dry_run:
         _show_requests(order, document, backend, rental.supply.cloud, as_json=as_json)
         return
+    check_backend(backend)
     if place.ledger.exists():
         raise InputError(f"there is a run {run_id!r} already; name another", "--name")
     _show_costs(order, document)

@@ -15,6 +15,7 @@ from srifty.cloud.clock import Clock
 from srifty.control.account import Account
 from srifty.control.fleet import FleetVm, Phase
 from srifty.control.hands import Hands
+from srifty.control.learned import Learned
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
 from srifty.control.policy import decide
@@ -105,7 +106,7 @@ class Controller:
             rule=self._rule,
         )
         self._preflight = Preflight(
-            self._state, order, backend, ledger, clock, self._rule, self._hands.say
+            self._state, order, backend, ledger, clock, self._rule, planning, self._hands
         )
         if is_resumed:
             self._hands.say("goes on with this run after its controller was gone")
@@ -257,15 +258,18 @@ class Controller:
         training = state.training
         if training is not None and training.is_ending:
             training = None
+        # Until it is measured, what is in force is forecast as the others are.
+        known = Learned() if state.pace is not None else state.learned
+        planning = self._planning.knowing(known)
         running = state.meanwhile = None
         unwanted = state.fleet.unwanted()
         there = {vm.vm for vm in state.fleet.vms.values() if vm.is_kept or vm in unwanted}
         is_whole = training is not None and set(training.vms) <= there
         if is_whole and training is not None:
-            running = self._planning.candidate(training.config)
+            running = planning.candidate(training.config)
         elif state.generation:
             state.meanwhile = self._meanwhile()
-            running = state.meanwhile and self._planning.candidate(state.meanwhile)
+            running = state.meanwhile and planning.candidate(state.meanwhile)
         booting = state.fleet.by_pool(Phase.ASKED)
         launch_s = self._planning.job.overheads.launch_s
         boots_s = [
@@ -283,7 +287,7 @@ class Controller:
             at_risk=max(reached - progress.durable_iteration, 0.0),
             running=running,
             is_idle=running is not None and not is_whole,
-            ordered=None if state.target is None else self._planning.candidate(state.target),
+            ordered=None if state.target is None else planning.candidate(state.target),
             ready=ready,
             booting=booting,
             boot_left_s=max([*boots_s, 0.0]),
@@ -295,13 +299,6 @@ class Controller:
             has_begun=state.has_begun,
         )  # fmt: skip
 
-    def _meanwhile(self) -> ClusterConfig | None:
-        """Returns how the VMs that are there could train until those that boot have come."""
-        groups = () if self._state.target is None else self._state.target.groups
-        passes = any(group.accumulation > 1 for group in groups)
-        planning = self._planning.without(self._state.apart)
-        return planning.meanwhile(self._state.fleet.by_pool(Phase.READY), passes=passes)
-
     def _slow_vm(self) -> FleetVm | None:
         """Returns the VM that makes the run slow, if one alone does and another would pay."""
         blame = self._state.blame
@@ -312,6 +309,13 @@ class Controller:
         left = self._planning.job.iterations - self._state.log.iteration
         vm = self._state.fleet.vms[blame.vm]
         return vm if vm.is_kept and left * blame.vm_excess_s > switching_s else None
+
+    def _meanwhile(self) -> ClusterConfig | None:
+        """Returns how the VMs that are there could train until those that boot have come."""
+        groups = () if self._state.target is None else self._state.target.groups
+        passes = any(group.accumulation > 1 for group in groups)
+        planning = self._planning.without(self._state.apart)
+        return planning.meanwhile(self._state.fleet.by_pool(Phase.READY), passes=passes)
 
     def _progress(self, now_s: float) -> Progress:
         state = self._state
@@ -341,7 +345,8 @@ class Controller:
             if not asked:  # what was just asked for may be refused: then all is decided anew
                 self._bridge(target)
         elif training is None:
-            self._hands.start(target, members)
+            if self._preflight.lets_train(members):
+                self._hands.start(target, members)
         elif training.config != target or any(
             vm.vm in training.vms for vm in state.fleet.unwanted()
         ):
@@ -362,9 +367,10 @@ class Controller:
             return
         members = None if meanwhile is None else state.fleet.members(meanwhile)
         if state.trains_on and meanwhile is not None and members is not None:
-            self._hands.say("what is there trains until the new VMs have come")
-            self._hands.start(meanwhile, members)
-            state.meanwhile = None
+            if self._preflight.lets_train(members):
+                self._hands.say("what is there trains until the new VMs have come")
+                self._hands.start(meanwhile, members)
+                state.meanwhile = None
         else:
             self._hands.release(state.fleet.surplus(target, ()))
 

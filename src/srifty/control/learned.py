@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from srifty.allreduce.base import AllreduceModel, Uncertainty
+from srifty.allreduce.base import AllreduceModel, FlooredAllreduce, Uncertainty
 from srifty.compute.latency import LatencyModel
 from srifty.core.cluster import ClusterConfig
 from srifty.core.forecast import IterationForecast
@@ -117,7 +117,7 @@ class ScaledAllreduce:
 
     Attributes:
         prior: the model.
-        factor: how many times.
+        factor: how many times, at least 1.
     """
 
     prior: AllreduceModel
@@ -149,6 +149,28 @@ class ScaledAllreduce:
     ) -> Uncertainty:
         """See `AllreduceModel.uncertainty`."""
         return self.prior.uncertainty(instance_type, world_size, vms, size_bytes)
+
+    def least_time_s(
+        self,
+        instance_type: InstanceType,
+        world_size: IntArray,
+        vms: IntArray,
+        size_bytes: FloatArray,
+        *,
+        most_per_vm: int,
+    ) -> FloatArray:
+        """See `FlooredAllreduce.least_time_s`: no factor is below 1, so the prior's floor holds."""
+        if not isinstance(self.prior, FlooredAllreduce):
+            return np.zeros((len(world_size), len(size_bytes)))
+        return self.prior.least_time_s(
+            instance_type, world_size, vms, size_bytes, most_per_vm=most_per_vm
+        )
+
+    def least_spread(self, instance_type: InstanceType) -> float:
+        """See `FlooredAllreduce.least_spread`."""
+        if not isinstance(self.prior, FlooredAllreduce):
+            return 0.0
+        return self.prior.least_spread(instance_type)
 
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
         """See `AllreduceModel.assumptions`."""

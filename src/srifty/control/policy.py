@@ -140,6 +140,10 @@ def _choose(
         return scores[id(candidate)], outlook.iteration_s(candidate)
 
     safe = [c for c in usable if _is_safe(outlook, c, fallbacks)]
+    if not outlook.job.accumulate:
+        # The planner's last resort where it knows of nothing else: VMs that boot already may be.
+        usual = [c for c in safe if not c.has_passes or (present and _same(c, present))]
+        safe = usual or safe
     running = situation.running
     is_in_force = running is not None and present is not None and _same(running, present)
     if situation.alarm and is_in_force and _was_meant_to_meet(outlook):
@@ -166,6 +170,8 @@ def _choose(
         return _Choice(best, Cause.FIRST)
     if situation.ordered is None and not best.is_firm:
         return _Choice(best, Cause.RETRY)
+    if fallbacks is None and running is not None and present is situation.ordered:
+        return _Choice(best, Cause.LIMIT)
     given_up = situation.ordered is None or present is situation.ordered
     return _Choice(best, Cause.NO_RETURN if given_up else Cause.LOST)
 

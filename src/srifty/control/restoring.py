@@ -105,9 +105,13 @@ def _end(state: RunState, step: StepRecord) -> None:
 def _learn(state: RunState, step: StepRecord) -> None:
     """Has the state follow a sweep; one that was cut off is made again."""
     state.generation = step.document["generation"]
-    has_passed = None if step.outcome is None else step.outcome["has_passed"]
-    if has_passed is not None:
-        (state.passed if has_passed else state.apart).add(frozenset(step.document["pair"]))
+    if step.outcome is None:
+        return
+    has_passed, pair = step.outcome["has_passed"], step.outcome["pair"]
+    if has_passed and step.document["pair"] is None:
+        state.swept |= set(step.document["vms"])
+    elif has_passed is not None and pair is not None:
+        (state.passed if has_passed else state.apart).add(frozenset(pair))
 
 
 def _redo(step: StepRecord, ledger: Ledger, backend: Backend, clock: Clock) -> None:

@@ -32,6 +32,9 @@ class Training:
         alarmed_s: seconds since the command of the last window upon whose alarm was decided.
         blamed_s: seconds since the command of the last window that was looked into for causes.
         suspect: what the last window was blamed on; None: nothing was looked into yet.
+        warm_s: seconds since the command at which its first steps were over; None: they are not.
+        has_ended: whether all its workers were seen to have ended.
+        is_tried: whether the steps after those were judged.
     """
 
     world: World
@@ -46,6 +49,9 @@ class Training:
     alarmed_s: float = float("-inf")
     blamed_s: float = float("-inf")
     suspect: Blame | None = None
+    warm_s: float | None = None
+    is_tried: bool = False
+    has_ended: bool = False
 
     @property
     def is_ending(self) -> bool:
@@ -81,6 +87,8 @@ class RunState:
         passed: pairs of instance types that were seen to exchange.
         apart: pairs that were seen not to, and are kept apart.
         blame: what the newest slow-down comes from; None: there was none, or it is over.
+        swept: VMs that were seen to exchange with each other.
+        bad_sweeps: how many sweeps in a row found VMs that do not.
         learned: how much longer things take than was forecast.
     """
 
@@ -101,5 +109,7 @@ class RunState:
     closing: int | None = None
     passed: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
     apart: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
+    swept: set[str] = field(default_factory=set[str])
+    bad_sweeps: int = 0
     blame: Blame | None = None
     learned: Learned = field(default_factory=Learned)

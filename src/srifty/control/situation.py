@@ -92,6 +92,11 @@ class Candidate:
         is_firm = all(pool.market is not Market.SPOT for pool in vms)
         return cls(config, iteration_s, spread_s, config.usd_per_hour, vms, is_firm)
 
+    @property
+    def has_passes(self) -> bool:
+        """Whether some workers make several passes in a step, which not every script can."""
+        return any(group.accumulation > 1 for group in self.config.groups)
+
     @classmethod
     def of_plan(cls, plan: Plan) -> Candidate:
         """Returns a plan of the planner's as a candidate."""

@@ -18,6 +18,14 @@ _ENTRY = re.compile(r"step-(\d{12})", re.ASCII)
 _KEPT = 1000
 
 
+class PairTimes(NamedTuple):
+    """Two workers of a sweep, by rank, and seconds of their exchanges by bytes; None: no answer."""
+
+    first: int
+    second: int
+    took: dict[str, float] | None
+
+
 class _Timed(NamedTuple):
     """When a step ended (seconds since the command), and what it took (real seconds)."""
 
@@ -40,6 +48,8 @@ class TrainingLog:
         loss: of the newest step that has one.
         made: the steps that the last lines told of: when, and how many that makes.
         recent: the last steps of each worker.
+        pairs: what workers of a sweep said: two ranks, and what an exchange of so many bytes took
+            them; None for no answer.
     """
 
     to_run_s: Callable[[float], float]
@@ -51,6 +61,7 @@ class TrainingLog:
     loss: float | None = None
     made: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
     recent: dict[int, deque[_Timed]] = field(default_factory=dict[int, "deque[_Timed]"])
+    pairs: list[PairTimes] = field(default_factory=list["PairTimes"])
 
     def read(self, lines: Sequence[WorkerLines]) -> None:
         """Takes in new lines; `made` then holds the steps that are new: when, and how many."""
@@ -88,6 +99,9 @@ class TrainingLog:
     def _hear(self, said: dict[str, Any], rank: int) -> None:
         at_s = self.to_run_s(float(said["at"]))
         self.heard_at_s = max(self.heard_at_s, at_s)
+        if "pair" in said:
+            first, second = sorted(map(int, said["pair"]))
+            self.pairs.append(PairTimes(first, second, said["took"]))
         if "step" in said:
             kept = self.recent.setdefault(rank, deque(maxlen=_KEPT))
             kept.append(_Timed(at_s, said.get("seconds"), said.get("exchange_s")))

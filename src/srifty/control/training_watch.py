@@ -22,6 +22,12 @@ from srifty.control.run_state import RunState, Training
 from srifty.control.situation import PolicyRule
 from srifty.core.events import Progress, WorkerStep
 
+# Steps of a world that do not count, and those after them by which it is first judged.
+_WARM_UP = 5
+_TRIAL = 10
+# Part of the forecast by which first steps must be longer to be acted on at once.
+_FAR_OFF = 0.5
+
 
 class TrainingWatch:
     """Watches the world that trains.
@@ -73,7 +79,10 @@ class TrainingWatch:
         lost = [vm for vm in training.vms if vm not in there or not self._can_train(vm)]
         ended = [w for w in workers if w.status is WorkersStatus.ENDED]
         failed = [w for w in ended if w.exit_code]
-        if len(ended) == len(workers):
+        if len(ended) == len(workers) and not training.has_ended:
+            # What they said last may have come after it was read: it is judged at the next look.
+            training.has_ended = True
+        elif len(ended) == len(workers):
             if failed and not training.is_ending:
                 self._hands.say(f"training breaks off: {_fault(failed[0])}")
             self._note_end(training, failed[0].log if failed else "", is_whole=not (lost or failed))
@@ -143,22 +152,46 @@ class TrainingWatch:
         if judged_s > training.blamed_s:
             training.blamed_s = judged_s
             self._find_culprit(training)
+        self._try_first_steps(training, now_s)
 
-    def _find_culprit(self, training: Training) -> None:
-        """Says what makes training slow, and carries over what that means for other plans."""
+    def _try_first_steps(self, training: Training, now_s: float) -> None:
+        """Looks once at the first steps: what is far off then need not be watched for minutes."""
+        made = self._state.log.iteration - training.from_iteration
+        if training.warm_s is None and made >= _WARM_UP:
+            training.warm_s = now_s
+        if training.warm_s is not None and not training.is_tried and made >= _WARM_UP + _TRIAL:
+            training.is_tried = True
+            self._find_culprit(training, tried_since_s=training.warm_s)
+
+    def _find_culprit(self, training: Training, tried_since_s: float | None = None) -> None:
+        """Says what makes training slow, and carries over what that means for other plans.
+
+        Args:
+            training: what trains.
+            tried_since_s: seconds since the command from which on the first steps count, where they
+                are judged; what is far off then is believed at once.
+        """
         state = self._state
         rule = self._policy.pace
         vm_of = [vm.vm for vm in training.world.vms for _ in range(vm.workers)]
         window_s = rule.misses * rule.stride * rule.window_s
         steps: tuple[WorkerStep, ...] = ()
+        began_s = training.began_at_s if tried_since_s is None else tried_since_s
         for back_s in (window_s, rule.window_s):
-            since_s = max(self._clock.now_s() - back_s, training.began_at_s)
+            since_s = max(self._clock.now_s() - back_s, began_s)
             steps = steps or state.log.worker_steps(vm_of, since_s, self._clock.factor)
         if not steps:
             return
-        found = blame(steps, self._planning.forecast(training.config))
+        forecast = self._planning.forecast(training.config)
+        found = blame(steps, forecast)
         before, training.suspect = training.suspect, found
-        if not (found.is_same(before) and found.culprit is not Culprit.NOTHING):
+        # That all are slow alike may be the warming up.
+        is_far_off = (
+            tried_since_s is not None
+            and found.culprit in (Culprit.VM, Culprit.NETWORK)
+            and found.excess_s >= _FAR_OFF * forecast.mean_s
+        )
+        if not ((found.is_same(before) and found.culprit is not Culprit.NOTHING) or is_far_off):
             state.blame = None  # what slows two windows in a row lasts
             return
         if not found.is_same(state.blame):

@@ -39,7 +39,12 @@ def run_inside(tests: Path, *options: str, most_s: float) -> None:
     done = subprocess.run(
         [*command, *plain, *options, str(tests)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "RAY_DEDUP_LOGS": "0"},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+            "RAY_DEDUP_LOGS": "0",
+            "RAY_raylet_start_wait_time_s": "120",
+        },
         capture_output=True,
         text=True,
         timeout=most_s,
