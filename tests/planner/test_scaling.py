@@ -60,3 +60,14 @@ def test_a_type_that_cannot_do_the_job_alone_has_no_curve():
     kinds = [offer.instance_type for offer in market.offers]
     curves = scaling_curves(market.job(16), [], market.simulator, market.ranges, kinds)
     assert curves == ()
+
+
+def test_of_many_numbers_of_vms_some_are_shown_with_both_ends():
+    market = make_market((200, 1, 1), (8, 16, 8))
+    job = market.job(400)
+    kinds = [market.offers[0].instance_type]
+    (curve,) = scaling_curves(job, market.offers, market.simulator, market.ranges, kinds)
+    counts = [point.config.vms for point in curve.points]
+    assert len(counts) == 24
+    assert counts == sorted(set(counts))
+    assert (counts[0], counts[-1]) == (50, 200)

@@ -18,6 +18,7 @@ def written(tmp_path_factory):
     text = job_text(
         ("name: toy", f"name: {json.dumps(NAME)}"),
         ("[on-demand, spot]", "[spot]"),
+        ("global_batch: 64", "global_batch: 256"),
         ("{g4dn.xlarge: 4}", "{g4dn.xlarge: 4, g4dn.2xlarge: 2}"),
         extra="deadline: 1h\nbudget_usd: 2\nextra_usd_per_hour: 0.25",
     )

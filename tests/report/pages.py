@@ -78,8 +78,8 @@ def story(**changes: Any) -> dict[str, Any]:
             {"name": "vm-2", "billed_s": 0.0, "usd_total": 0.0},
         ],
         "events": [
-            event(60.0, "launched", "vm-1"),
-            event(60.1, "launched", "vm-2"),
+            event(60.0, "launched", "vm-2"),
+            event(60.1, "launched", "vm-1"),
             event(160.0, "preempted", "vm-2", "taken back"),
         ],
         "decisions": [

@@ -164,3 +164,24 @@ def test_measured_points_are_drawn_and_tabled(written):
     page = plan_page(PlanDocument.model_validate(document))
     assert ("scaling.measured.0.samples_per_s", 123.0, "123") in list(numbers(page))
     assert "g4dn.xlarge, 2 VMs: 123 samples/s measured" in page
+
+
+def test_a_plan_with_much_to_draw_has_a_page_of_modest_size(written, compared):
+    document = json.loads((written / "limited.json").read_text())
+    plan, timeline, scaling = (document[key] for key in ("plan", "timeline", "scaling"))
+    point = scaling["curves"][0]["points"][0]
+    scaling["curves"] = [
+        {"instance_type": f"type{n}", "points": [point | {"vms": vms} for vms in range(1, 25)]}
+        for n in range(4)
+    ]
+    one = timeline["transfers"][0]
+    timeline["transfers"] = [
+        one | {"name": f"a.long.name.of.some.layer.{n}", "track": f"slot {n % 9 + 1}"}
+        for n in range(2_000)
+    ]
+    document["front"] = [plan | {"config": f"{plan['config']} {n}"} for n in range(60)]
+    document["assumptions"] = ["Some sentence of usual length, such as those above it. " * 3] * 60
+    page = plan_page(PlanDocument.model_validate(document), compared)
+    assert len(page.encode()) < MOST_BYTES
+    assert "Of 2,000 transfers the 150 longest are drawn." in words(parsed(page))
+    assert "1,900 more are in PLAN.json" in words(parsed(page))

@@ -49,6 +49,17 @@ def test_numbers_on_the_page_are_those_of_the_ledger(changes):
     assert "None" not in words(parsed(page))
 
 
+def test_a_run_that_has_just_begun_has_a_page():
+    nothing = {"progress": [], "pace": [], "rentals": []}
+    told = story(at_s=0.0, iteration=0.0, durable_iteration=0.0, iterations_per_s=None, config=None,
+                 spent_usd_total=0.0, usd_per_hour=0.0, history=nothing, vms=[], bill=[], events=[],
+                 decisions=[], worlds=[])  # fmt: skip
+    page = run_page(told)
+    assert_self_contained(page)
+    assert "No step has been made yet." in words(parsed(page))
+    assert rows(page, "bill")[-1] == "all $0.00"
+
+
 def test_what_happened_is_told_newest_first_with_its_reason():
     told = rows(run_page(story()), "happenings")[1:]
     assert told[0].startswith("0:02:50 training begins 1p3.8xlarge (spot)@1024x2")

@@ -3,6 +3,10 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
+
+pytest.importorskip("torch", reason="torch is an extra")
+
 from srifty.cloud import variables
 from srifty.training import pace
 from srifty.training.pace import Pace

@@ -17,6 +17,8 @@ from srifty.planner.supply import BatchRange, TypeSupply, places_of, supplies_of
 from srifty.simulator import Predictor, forecast_jobs
 
 _P90_STDS = float(ndtri(0.9))
+# Numbers of VMs that a drawing and its table can show.
+_MOST_POINTS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ def scaling_curves(
 ) -> tuple[ScalingCurve, ...]:
     """Returns the curve of each instance type; types that cannot do the job alone are left out.
 
-    Local batches are of any size: else most numbers of VMs would have no point.
+    Local batches are of any size: else most numbers of VMs would have no point. Of many numbers,
+    some are shown, the fewest and the most VMs among them.
 
     Args:
         job: what is trained; its limits say the odds, its objective which place and market count.
@@ -106,16 +109,21 @@ def _points(
     job: Job, places: Sequence[Sequence[TypeSupply]], predictor: Predictor
 ) -> tuple[ScalingPoint, ...]:
     configs = one_type_configs(job, places)
-    if not len(configs):
+    vms = configs.count.sum(axis=1)
+    counts = np.unique(vms)
+    if len(counts) > _MOST_POINTS:
+        counts = counts[np.linspace(0, len(counts) - 1, _MOST_POINTS).round().astype(int)]
+    here = np.flatnonzero(np.isin(vms, counts))
+    if not here.size:
         return ()
+    configs, vms = configs.take(here), vms[here]
     iterations = predictor.predict(job, configs)
     jobs = forecast_jobs(job, configs, iterations)
     is_time = job.objective is Objective.TIME
     value = jobs.time_mean_s if is_time else jobs.cost_mean_usd
-    vms = configs.count.sum(axis=1)
     best = [
         int(rows[np.argmin(value[rows])])
-        for count in np.unique(vms)
+        for count in counts
         if (rows := np.flatnonzero(vms == count)).size
     ]
     early_s, late_s = jobs.time_quantile_s(0.1), jobs.time_quantile_s(0.9)

@@ -51,13 +51,15 @@ def _together(
     """Returns (number of the first event, VMs, first event) of what is one thing."""
     found: list[tuple[int, list[str], Mapping[str, Any]]] = []
     for index, event in enumerate(events):
-        if found:
-            _, vms, first = found[-1]
-            is_same = all(event[key] == first[key] for key in ("kind", "pool", "detail"))
-            if is_same and abs(event["at_s"] - first["at_s"]) <= _TOGETHER_S:
+        for _, vms, first in reversed(found):
+            if abs(event["at_s"] - first["at_s"]) > _TOGETHER_S:
+                found.append((index, [event["vm"]], event))
+                break
+            if all(event[key] == first[key] for key in ("kind", "pool", "detail")):
                 vms.append(event["vm"])
-                continue
-        found.append((index, [event["vm"]], event))
+                break
+        else:
+            found.append((index, [event["vm"]], event))
     return found
 
 
@@ -65,7 +67,8 @@ def _cut(words: str) -> str:
     return words if len(words) <= _MOST_LETTERS else f"{words[:_MOST_LETTERS]}…"
 
 
-def _named(vms: Sequence[str]) -> str:
+def _named(names: Sequence[str]) -> str:
+    vms = sorted(names, key=lambda name: (len(name), name))  # vm-2 before vm-10
     if len(vms) <= _MOST_NAMES:
         return ", ".join(vms)
     return f"{', '.join(vms[:_MOST_NAMES])} and {len(vms) - _MOST_NAMES} more"

@@ -30,7 +30,7 @@ def run_page(story: Story, *, nonce: str = "") -> str:
 
     Args:
         story: what `srifty.control.history.story` returned.
-        nonce: lets the page's script run, which looks for news each second; empty: no script.
+        nonce: lets the page's script run, which looks for news; empty: no script.
     """
     has_ended = story["state"] not in _RUNNING
     return render(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from srifty.files.plan_document import PlanDocument, PlanPart, TimelinePart
+from collections.abc import Sequence
+
+from srifty.files.plan_document import PlanDocument, PlanPart, TimelinePart, TransferSpanPart
 from srifty.report.axis import time_axis
 from srifty.report.drawing import Drawing
 from srifty.report.layout import NARROW, both
@@ -10,8 +12,9 @@ from srifty.report.quantities import UNKNOWN, duration, size
 from srifty.report.table import Figure, Key, Row, Table, columns
 
 _TONES = {"forward": "first", "backward": "third", "optimizer": "fourth"}
-# Transfers that a person can still tell apart in a table; a model by layers has hundreds.
-_MOST_ROWS = 200
+# Transfers that a person can still tell apart; a model by layers has hundreds.
+_MOST_ROWS = 100
+_MOST_DRAWN = 150
 
 
 def timeline_figure(document: PlanDocument) -> Figure | None:
@@ -20,7 +23,8 @@ def timeline_figure(document: PlanDocument) -> Figure | None:
     plan = document.plan or document.nearest
     if timeline is None or plan is None or not timeline.compute:
         return None
-    wide, narrow = both(lambda width: _draw(timeline, plan, width))
+    drawn = sorted(timeline.transfers, key=lambda one: -one.duration_s)[:_MOST_DRAWN]
+    wide, narrow = both(lambda width: _draw(timeline, drawn, plan, width))
     names = dict.fromkeys(span.name for span in timeline.compute)
     keys = [Key("box", _TONES.get(name, "soft"), name) for name in names]
     if timeline.transfers:
@@ -35,10 +39,14 @@ def timeline_figure(document: PlanDocument) -> Figure | None:
         f"A mean iteration of {duration(timeline.iteration_s).text}. Passes are those of a typical "
         "worker; everybody waits for the slowest one, whose gradients the transfers wait for too."
     )
+    if len(drawn) < len(timeline.transfers):
+        caption += f" Of {len(timeline.transfers):,} transfers the {len(drawn)} longest are drawn."
     return Figure("timeline", caption, wide, narrow, tuple(keys), _table(timeline))
 
 
-def _draw(timeline: TimelinePart, plan: PlanPart, width: float) -> Drawing:
+def _draw(
+    timeline: TimelinePart, drawn: Sequence[TransferSpanPart], plan: PlanPart, width: float
+) -> Drawing:
     is_wide = width > NARROW
     tracks = list(dict.fromkeys(span.track for span in timeline.compute))
     slots = list(dict.fromkeys(span.track for span in timeline.transfers))
@@ -71,7 +79,7 @@ def _draw(timeline: TimelinePart, plan: PlanPart, width: float) -> Drawing:
     if timeline.transfers:
         top = len(tracks) * row
         drawing.text(2, top + 13, "gradients ready", style="label")
-        for one in timeline.transfers:
+        for one in drawn:
             at = x.at(one.ready_s)
             drawing.line((at, top + 20), (at, top + 38), "line-ink")
     for index, slot in enumerate(shown_slots):
@@ -80,7 +88,7 @@ def _draw(timeline: TimelinePart, plan: PlanPart, width: float) -> Drawing:
         if index == len(shown_slots) - 1 and len(slots) > len(shown_slots):
             words += f" (and {len(slots) - len(shown_slots)} more at a time)"
         drawing.text(2, top + 13, words, style="label")
-        for one in timeline.transfers:
+        for one in drawn:
             if one.track != slot:
                 continue
             left, right = x.at(one.start_s), x.at(one.start_s + one.duration_s)

@@ -1,4 +1,4 @@
-// Fetches this page again each second and puts its new contents in place of the old ones.
+// Fetches this page again twice a second and puts its new contents in place of the old ones.
 const lost = document.getElementById("lost");
 async function look() {
   try {
@@ -17,6 +17,6 @@ async function look() {
   } catch {
     lost.hidden = false;
   }
-  setTimeout(look, 1000);
+  setTimeout(look, 500);
 }
-setTimeout(look, 1000);
+setTimeout(look, 500);
