@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench testbed testbed-clean clean
+.PHONY: demo test check bench reproduce testbed testbed-clean clean
 
 demo: $(VENV)/installed
 	scripts/demo
@@ -16,6 +16,12 @@ check: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.planner_speed
+
+# The paper, figure by figure: under 20 minutes, with FULL=1 hours. Says what it skips and why:
+# root, torch or the public data (SRIFTY_PUBLIC_DATA) may be missing.
+reproduce: $(VENV)/installed-dev
+	-@$(MAKE) --no-print-directory $(VENV)/installed-train
+	$(BIN)/python -m benchmarks.paper.reproduce $(if $(FULL),--full)
 
 # Forecasts against runs on the emulated cluster, the short version; needs root.
 testbed:

@@ -98,7 +98,8 @@ def _draw_runs(axes: plt.Axes, title: str, found: Forecasts) -> None:
     axes.text(
         0.97, 0.03,
         f"{len(found):,} runs, mean error {np.abs(found.error).mean():.0%}\n"
-        f"between P10 and P90 {found.inside.mean():.0%}\nlater than the P90 {found.late.mean():.0%}",
+        f"between P10 and P90 {found.inside.mean():.0%}\n"
+        f"later than the P90 {found.late.mean():.0%}",
         transform=axes.transAxes, ha="right", va="bottom", fontsize=8,
         bbox={"facecolor": "white", "edgecolor": "0.8", "alpha": 0.85},
     )  # fmt: skip
@@ -135,7 +136,7 @@ def _mean(sets: Sequence[tuple[RunSet, Forecasts]], what: str) -> float:
 def page(sets: Sequence[tuple[RunSet, Forecasts]], plot: str) -> list[str]:
     """Returns the page's lines."""
     every = joined("all", [found for _, found in sets])
-    lines = [
+    return [
         "# One figure to trust a forecast by, or not",
         "",
         f"{len(every):,} runs with several VMs that others measured and published, each forecast",
@@ -199,7 +200,6 @@ def page(sets: Sequence[tuple[RunSet, Forecasts]], plot: str) -> list[str]:
         *_regret_lines(sets),
         *_worst_lines(sets),
     ]  # fmt: skip
-    return lines
 
 
 def _scores(name: str, found: Forecasts) -> tuple[object, ...]:
@@ -220,8 +220,8 @@ def _regret_lines(sets: Sequence[tuple[RunSet, Forecasts]]) -> list[str]:
         "A question is one workload at one global batch; the answers are the held-out runs with",
         "that batch, three at least and on two numbers of VMs. Each method picks the cheapest by",
         "its own forecast: without a limit, or among those that it believes to keep a deadline",
-        "that half of the answers keep; where it believes in none, it has no plan. Dollars are what",
-        f"{ITERATIONS:,} iterations of the choice cost more, as measured, than the best measured",
+        "that half of the answers keep; where it believes in none, it has no plan. Dollars are",
+        f"what {ITERATIONS:,} iterations of the choice cost more, as measured, than the best measured",
         "answer, at on-demand prices, VMs billed whole; late choices are counted, not averaged in.",
         "The deadline is one of the measured times, so that a hair decides about the answers next",
         "to it: choices late by more than 10 % stand apart.",
