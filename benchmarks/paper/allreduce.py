@@ -142,9 +142,9 @@ def page(data: Path, splits: Mapping[By, str]) -> list[str]:
         "**The same**: grid of sizes and worlds, repeats on several runs, boosted trees on the bus",
         "bandwidth, split at the MTU of 9,001 bytes, the floor from repeats. **Not the same**: the",
         "paper has 40,000 rows of g3, g4dn and p3 with up to 64 workers; public logs have 26",
-        "curves of other machines, no concurrent allreduces, and repeats mostly on GCP. Whether the",
-        "paper's errors are of bandwidths or of times is not said; these are of times, in which a",
-        "bandwidth forecast far too low weighs heavier. Other splits, by machine:",
+        "curves of other machines, no concurrent allreduces, and repeats mostly on GCP. Whether",
+        "the paper's errors are of bandwidths or of times is not said; these are of times, in",
+        "which a bandwidth forecast far too low weighs heavier. Other splits, by machine:",
         "[allreduce.md](allreduce.md). On the emulated cluster: [testbed.md](testbed.md).",
         "",
     ]

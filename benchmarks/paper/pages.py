@@ -39,7 +39,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, words: int =
 
 def percent(share: float, digits: int = 1) -> str:
     """Returns a share as per cent; a dash where there is none."""
-    return "–" if share != share else f"{share:.{digits}%}"
+    return "–" if share != share else f"{share:,.{digits}%}"
 
 
 def made_by(command: str) -> str:

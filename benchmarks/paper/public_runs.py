@@ -87,10 +87,14 @@ def larger(most: int) -> Split:
     """Returns the split that forecasts clusters of more VMs from those of at most `most`."""
 
     def split(rows: Sequence[Observation]) -> list[Fold]:
-        mine = [row for row in rows if row.world_size > 1]
-        learned = tuple(row for row in mine if row.vms <= most)
-        held = tuple(row for row in mine if row.vms > most)
-        return [Fold(held[0].instance_type, learned, held)] if held and learned else []
+        found: list[Fold] = []
+        for kind in dict.fromkeys(row.instance_type for row in rows):
+            mine = [row for row in rows if row.instance_type == kind and row.world_size > 1]
+            learned = tuple(row for row in mine if row.vms <= most)
+            held = tuple(row for row in mine if row.vms > most)
+            if held and any(row.vms > 1 for row in learned):
+                found.append(Fold(kind, learned, held))
+        return found
 
     return split
 
