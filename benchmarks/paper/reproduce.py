@@ -60,6 +60,7 @@ def _public(name: str, about: str, page: str, minutes: float = 0.5, *more: str) 
 
 STEPS = (
     _public("variance", "Figures 1 and 2", "variance.md"),
+    _public("figure3", "Figure 3, the case study", "figure3.md"),
     _public("table4", "Table 4", "table4.md"),
     _public("trust", "one figure to trust or not, regret", "trust.md", 1.0),
     _public("table5", "Table 5 and Figure 7", "table5.md", 1.0),
