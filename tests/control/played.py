@@ -37,13 +37,13 @@ def offers(small: int = 2, large: int = 2, on_demand: int = 2) -> tuple[Offer, .
     )
 
 
-def job(iterations: int = 40, **limits) -> Job:
+def job(iterations: int = 40, launch_s: float = 5.0, **limits) -> Job:
     return make_job(
         make_profile("A"),
         make_profile("B"),
         iterations=iterations,
         limits=Limits(**{"budget_usd": 50.0, "confidence": 0.5} | limits),
-        overheads=Overheads(launch_s=5.0, restore_s=1.0),
+        overheads=Overheads(launch_s=launch_s, restore_s=1.0),
     )
 
 

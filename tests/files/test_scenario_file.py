@@ -20,6 +20,8 @@ pools:
     vms:
       - {nth: 1, act: preempt, at_iteration: 200}
       - {nth: 2, act: slow, after: 100s, factor: 1.3, for: 5m}
+      - {nth: 3, act: cut, at: 2m, for: 30s}
+    link_mbit: 1000
   - supply: 3
 """
 
@@ -42,9 +44,20 @@ def test_a_scenario(path):
         (
             (1, Happening(Act.PREEMPT, at_iteration=200)),
             (2, Happening(Act.SLOW, after_s=100.0, factor=1.3, lasts_s=300.0)),
+            (3, Happening(Act.CUT, at_s=120.0, lasts_s=30.0)),
         ),
+        1000.0,
     )
-    assert read_scenario(path) == Scenario((first, PoolScript(supply=(Supply(0.0, 3),))), 10.0)
+    scenario = Scenario((first, PoolScript(supply=(Supply(0.0, 3),))), 10.0)
+    assert read_scenario(path) == scenario
+    assert scenario.has_links
+
+
+def test_vms_have_links_of_their_own_only_where_those_are_limited_or_cut(path):
+    path.write_text("pools: [{vms: [{nth: 1, act: die, after: 1s}]}]")
+    assert not read_scenario(path).has_links
+    path.write_text("pools: [{vms: [{nth: 1, act: cut, after: 1s}]}]")
+    assert read_scenario(path).has_links
 
 
 def test_a_supply_from_a_trace_beside_the_file(path):

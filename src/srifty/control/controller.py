@@ -24,6 +24,7 @@ from srifty.control.run_order import Ending, Outcome, RunOrder, RunRule
 from srifty.control.situation import PolicyRule, Situation
 from srifty.control.training_log import newest_checkpoint
 from srifty.control.training_watch import TrainingWatch
+from srifty.core.cluster import ClusterConfig
 from srifty.core.events import (
     Cause,
     DecisionKind,
@@ -33,6 +34,7 @@ from srifty.core.events import (
     VmEvent,
     VmEventKind,
 )
+from srifty.units import format_usd
 
 # Real seconds that it takes to have workers and VMs end.
 _ENDING_S = 2.0
@@ -76,6 +78,7 @@ class Controller:
         self._is_asked_to_stop = is_asked_to_stop
         self._look_again_s = 0.0
         self._noted_s = float("-inf")
+        self._told_tenth = 0
         is_resumed = bool(ledger.steps())
         self._state = restored(ledger, backend, clock, planning.offers, self._policy)
         self._account = Account(ledger, planning.job)
@@ -162,6 +165,15 @@ class Controller:
         if state.log.made and now_s - self._noted_s >= self._rule.note_s:
             self._noted_s = now_s
             self._ledger.note_progress(self._progress(now_s))
+            self._tell_progress(now_s)
+
+    def _tell_progress(self, now_s: float) -> None:
+        """Tells people of each tenth of the iterations, once."""
+        made, total = self._state.log.iteration, self._planning.job.iterations
+        if self._told_tenth < 10 * made // total < 10:
+            self._told_tenth = 10 * made // total
+            usd = format_usd(self._account.spent_usd(now_s))
+            self._hands.say(f"iteration {made:,} of {total:,}, {usd} in total so far")
 
     def _reconcile(self) -> None:
         """Has what VMs really are count more than what was heard of them."""
@@ -194,7 +206,6 @@ class Controller:
             self._hands.release([event.vm])  # it may still be billed
         if event.kind is not VmEventKind.LAUNCHED:
             state.must_decide = True
-            state.candidates = ()
 
     def _never_came(self, event: VmEvent) -> bool:
         ends = (VmEventKind.LOST, VmEventKind.PREEMPTED, VmEventKind.TERMINATED)
@@ -203,13 +214,10 @@ class Controller:
     def _decide(self, now_s: float) -> None:
         state = self._state
         progress = self._progress(now_s)
-        if not state.candidates:
-            planning = self._planning.without(state.apart)
-            state.candidates = planning.candidates(progress, state.pools, state.fleet.held())
+        planning = self._planning.without(state.apart)
+        candidates = planning.candidates(progress, state.pools, state.fleet.held())
         situation = self._situation(now_s, progress)
-        decision = decide(
-            self._planning.job, state.candidates, situation, state.pools, self._policy
-        )
+        decision = decide(self._planning.job, candidates, situation, state.pools, self._policy)
         is_news = decision.kind is not DecisionKind.STAY or state.must_decide
         if is_news:
             self._ledger.note_decision(decision)
@@ -231,6 +239,7 @@ class Controller:
                     words = f"No VMs are left that the job could run on.{why}"
                     state.outcome = (Ending.UNFINISHED, words)
             case _:
+                state.trains_on = decision.train_on
                 self._hands.order_config(decision.config, decision)
                 if decision.replace:
                     self._hands.release(list(decision.replace))
@@ -249,9 +258,13 @@ class Controller:
         training = state.training
         if training is not None and training.is_ending:
             training = None
-        running = None
-        if training is not None and all(state.fleet.vms[vm].is_kept for vm in training.vms):
+        running = state.meanwhile = None
+        is_whole = training is not None and all(state.fleet.vms[vm].is_kept for vm in training.vms)
+        if is_whole and training is not None:
             running = self._planning.candidate(training.config)
+        elif state.generation:
+            state.meanwhile = self._meanwhile()
+            running = state.meanwhile and self._planning.candidate(state.meanwhile)
         booting = state.fleet.by_pool(Phase.ASKED)
         launch_s = self._planning.job.overheads.launch_s
         boots_s = [
@@ -264,15 +277,23 @@ class Controller:
             spent_usd=progress.spent_usd,
             at_risk=max(reached - progress.durable_iteration, 0.0),
             running=running,
+            is_idle=running is not None and not is_whole,
             ordered=None if state.target is None else self._planning.candidate(state.target),
             ready=state.fleet.by_pool(Phase.READY),
             booting=booting,
             boot_left_s=max([*boots_s, 0.0]),
-            pace=state.pace if running is not None else None,
-            alarm=running is not None and training is not None
+            pace=state.pace if is_whole else None,
+            alarm=is_whole and training is not None
             and training.watch.is_alarm(self._policy.pace),
             has_begun=state.has_begun,
         )  # fmt: skip
+
+    def _meanwhile(self) -> ClusterConfig | None:
+        """Returns how the VMs that are there could train until those that boot have come."""
+        groups = () if self._state.target is None else self._state.target.groups
+        passes = any(group.accumulation > 1 for group in groups)
+        planning = self._planning.without(self._state.apart)
+        return planning.meanwhile(self._state.fleet.by_pool(Phase.READY), passes=passes)
 
     def _progress(self, now_s: float) -> Progress:
         state = self._state
@@ -291,20 +312,40 @@ class Controller:
                 self._hands.release(state.fleet.surplus(None, ()))
             return
         pair = self._preflight.due(target) if training is None else None
-        self._hands.ask_for_missing(target, most=None if pair is None else 1)
+        asked = self._hands.ask_for_missing(target, most=None if pair is None else 1)
         if pair is not None:
             self._preflight.look(pair)
             return
         members = state.fleet.members(target)
-        if members is None or (training is not None and training.is_ending):
+        if training is not None and training.is_ending:
             return
-        if training is None:
+        if members is None:
+            if not asked:  # what was just asked for may be refused: then all is decided anew
+                self._bridge(target)
+        elif training is None:
             self._hands.start(target, members)
         elif training.config != target:
             self._hands.say("all VMs are there: training saves and moves")
             self._hands.end_training(saves=True)
         else:
             self._hands.release(state.fleet.surplus(target, training.vms))
+
+    def _bridge(self, target: ClusterConfig) -> None:
+        """Has the VMs that are there train until the target's have come, or lets them go."""
+        state = self._state
+        training, meanwhile = state.training, state.meanwhile
+        if training is not None:
+            if not state.trains_on and training.config != target:
+                self._hands.say("training saves and waits for the new VMs")
+                self._hands.end_training(saves=True)
+            return
+        members = None if meanwhile is None else state.fleet.members(meanwhile)
+        if state.trains_on and meanwhile is not None and members is not None:
+            self._hands.say("what is there trains until the new VMs have come")
+            self._hands.start(meanwhile, members)
+            state.meanwhile = None
+        else:
+            self._hands.release(state.fleet.surplus(target, ()))
 
     def _close(self, outcome: tuple[Ending, str]) -> Outcome:
         """Saves where training is to be gone on with, releases everything, and notes the end."""

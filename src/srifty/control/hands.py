@@ -63,8 +63,10 @@ class Hands:
         """Tells people, with the time."""
         self._tell(f"{self._clock.now_s() if at_s is None else at_s:8.1f} s  {words}")
 
-    def ask_for_missing(self, target: ClusterConfig, most: int | None = None) -> None:
+    def ask_for_missing(self, target: ClusterConfig, most: int | None = None) -> bool:
         """Asks for the VMs that a configuration lacks, as far as their pools are open.
+
+        Returns whether there were any.
 
         Args:
             target: the configuration.
@@ -82,7 +84,6 @@ class Hands:
                 self.note_refusal(self._state.fleet.vms[name], now_s)
             self.release(late)
             self._state.must_decide = True
-            self._state.candidates = ()
         held = self._state.fleet.held()
         missing = {
             pool: count if most is None else min(count, max(most - held.get(pool, 0), 0))
@@ -91,7 +92,7 @@ class Hands:
         }
         missing = {pool: count for pool, count in missing.items() if count}
         if not missing:
-            return
+            return False
         offers = {Pool.of(group.offer): group.offer for group in target.groups}
         number = len(self._ledger.vms())
         asked: list[tuple[FleetVm, AskedVm]] = []
@@ -137,6 +138,7 @@ class Hands:
         self.say(f"asks for {words}")
         self._backend.launch(prepared)
         self._ledger.done(step, self._clock.now_s())
+        return True
 
     def start(self, config: ClusterConfig, members: tuple[FleetVm, ...]) -> None:
         """Starts a world on VMs that run."""

@@ -116,7 +116,8 @@ class Outlook:
     def restore_s(self, candidate: Candidate) -> float:
         """Returns seconds for which nothing trains when it takes over."""
         at_start = self.situation.iterations_left >= self.job.iterations
-        return 0.0 if self.is_running(candidate) or at_start else self.job.overheads.restore_s
+        goes_on = self.is_running(candidate) and not self.situation.is_idle
+        return 0.0 if goes_on or at_start else self.job.overheads.restore_s
 
     def finish_s(self, candidate: Candidate, *, at_confidence: bool = True) -> float:
         """Returns seconds from now to the end if it is gone on with and nothing is lost."""
@@ -145,7 +146,7 @@ class Outlook:
 
     def rescue_s(self, candidate: Candidate) -> float:
         """Returns seconds to the end if all else stops now; launching included unless it runs."""
-        start_s = 0.0 if self.is_running(candidate) else self._start_s
+        start_s = self.restore_s(candidate) if self.is_running(candidate) else self._start_s
         work_s = self.situation.iterations_left * self.iteration_s(candidate, at_confidence=True)
         return start_s + work_s + self.pauses_s
 
@@ -158,7 +159,7 @@ class Outlook:
         return billed_s * usd_per_hour / _S_PER_HOUR
 
     def usd_per_iteration(self, candidate: Candidate) -> float:
-        """Returns dollars of one iteration."""
+        """Returns dollars of one iteration: as measured where it runs, else as forecast."""
         usd_per_hour = candidate.usd_per_hour + self.job.extra_usd_per_hour
         return self.iteration_s(candidate) * usd_per_hour / _S_PER_HOUR
 
@@ -222,9 +223,11 @@ class Outlook:
 
         Switching and the loss at the end of a stay are shared among the iterations that are made
         before VMs are expected to be lost. Where time is no objective, slack that is used up has a
-        price (`PolicyRule.slack_worth`).
+        price (`PolicyRule.slack_worth`). Forecasts are compared with forecasts: what is measured
+        differs from them for reasons that another plan may share, and a plan is given up for its
+        pace by the alarm alone.
         """
-        iteration_s = self.iteration_s(candidate)
+        iteration_s = candidate.iteration_s
         work_s = max(self.situation.iterations_left, 1.0) * iteration_s
         now_s = self.situation.now_s
         lasting_s = min(
@@ -245,22 +248,39 @@ class Outlook:
         usd = (self.restore_s(candidate) + redo_s) * candidate.usd_per_hour
         usd += min(boot_s, overheads.setup_s) * self._new_usd_per_hour(candidate)
         shared = usd / _S_PER_HOUR * iteration_s / stay_s
-        return self.usd_per_iteration(candidate) + shared + self._slack_usd(candidate, fallback)
+        return self._forecast_usd(candidate) + shared + self._slack_usd(candidate, fallback)
+
+    def _forecast_usd(self, candidate: Candidate) -> float:
+        """Returns dollars of one iteration as forecast, whether or not it runs."""
+        usd_per_hour = candidate.usd_per_hour + self.job.extra_usd_per_hour
+        return candidate.iteration_s * usd_per_hour / _S_PER_HOUR
 
     def _slack_usd(self, candidate: Candidate, fallback: Candidate | None) -> float:
         """Returns the price per iteration of slack that a plan slower than the fallback uses."""
         if fallback is None or math.isinf(self.time_left_s):
             return 0.0
-        used = self.iteration_s(candidate) / self.iteration_s(fallback) - 1.0
-        saved_usd = self.usd_per_iteration(fallback) - self.usd_per_iteration(candidate)
+        used = candidate.iteration_s / fallback.iteration_s - 1.0
+        saved_usd = self._forecast_usd(fallback) - self._forecast_usd(candidate)
         return self.rule.slack_worth * max(used, 0.0) * max(saved_usd, 0.0)
 
     def _made_meanwhile(self, boot_s: float) -> float:
         """Returns iterations that the present VMs make while new ones boot."""
         running, pace = self.situation.running, self.situation.pace
-        if running is None or boot_s == 0:
+        if running is None:
             return 0.0
+        boot_s = max(boot_s - self.restore_s(running), 0.0)
         return boot_s * pace.mean if pace is not None else boot_s / running.iteration_s
+
+    def usd_per_hour_beside(self, candidate: Candidate) -> float:
+        """Returns the price of an hour of what runs, without the VMs that a candidate keeps."""
+        running = self.situation.running
+        if running is None:
+            return 0.0
+        prices = {Pool.of(g.offer): g.offer.usd_per_hour for g in running.config.groups}
+        return sum(
+            max(count - candidate.vms.get(pool, 0), 0) * prices[pool]
+            for pool, count in running.vms.items()
+        )
 
     def _new_usd_per_hour(self, candidate: Candidate) -> float:
         """Returns the price of an hour of those VMs that are not there yet."""

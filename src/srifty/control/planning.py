@@ -12,8 +12,8 @@ from srifty.control.pools import Pools
 from srifty.control.situation import Candidate, candidates_of, offers_left, remaining_job
 from srifty.core.cluster import ClusterConfig, VmGroup
 from srifty.core.events import Pool, Progress
-from srifty.core.job import Job
-from srifty.core.offers import Offer
+from srifty.core.job import Job, Limits, Objective
+from srifty.core.offers import Market, Offer
 from srifty.core.plan import PlanResult
 from srifty.planner import BatchRange, plan
 from srifty.simulator import ConfigTable, Predictor
@@ -45,15 +45,16 @@ class Planning:
 
     def first(self) -> PlanResult:
         """Returns the plan for the whole job, or why there is none."""
-        return self._plan(self.job, self.offers)
+        return self._plan(self.job, self.offers, self.prefer)
 
     def candidates(
         self, progress: Progress, pools: Pools, held: Mapping[Pool, int]
     ) -> tuple[Candidate, ...]:
         """Returns the plans that what is left of the job could go on with.
 
-        Where none meets the limits, that which comes nearest, and the front. A deadline that has
-        passed is none any more: what is late is still to be ended.
+        Where none meets the limits, that which comes nearest, and the front; and where cheaper VMs
+        may be waited for, plans with pools that are closed for now. A deadline that has passed is
+        none any more: what is late is still to be ended.
 
         Args:
             progress: how far the run is.
@@ -65,15 +66,46 @@ class Planning:
             job = remaining_job(_without_deadline(self.job), progress)
         if job is None:
             return ()
-        result = self._plan(job, offers_left(self.offers, pools, held, progress.at_s))
+        found = self._found(job, offers_left(self.offers, pools, held, progress.at_s))
+        if job.limits.deadline_s is not None and job.objective is Objective.COST:
+            # What may be had again later is worth waiting for, perhaps.
+            later = tuple(o for o in self.offers if not pools.is_lost(Pool.of(o)))
+            is_closed = any(not pools.is_open(Pool.of(o), progress.at_s) for o in later)
+            # Nobody waits for them without VMs that nobody reclaims to fall back on.
+            if is_closed and any(offer.market is not Market.SPOT for offer in later):
+                found = self._found(job, later) | found
+        return tuple(found.values())
+
+    def _found(self, job: Job, offers: Sequence[Offer]) -> dict[ClusterConfig, Candidate]:
+        """Returns the plans for a job that are worth a look, the nearest miss first."""
+        result = self._plan(job, offers, self.prefer)
         if self.prefer and result.plan is not None:
-            found: tuple[Candidate, ...] = (Candidate.of_plan(result.plan),)
-            return tuple(each for each in found if not self._is_apart(each.config))
-        found = candidates_of(result)
-        if result.nearest is not None:
-            nearest = Candidate.of_plan(result.nearest)
-            found = (nearest, *(each for each in found if each.config != nearest.config))
-        return tuple(each for each in found if not self._is_apart(each.config))
+            plans = [Candidate.of_plan(result.plan)]
+        else:
+            nearest = () if result.nearest is None else (Candidate.of_plan(result.nearest),)
+            plans = [*nearest, *candidates_of(result)]
+        return {each.config: each for each in plans if not self._is_apart(each.config)}
+
+    def meanwhile(self, ready: Mapping[Pool, int], *, passes: bool) -> ClusterConfig | None:
+        """Returns how VMs that run would train the job the fastest by themselves; None: not at all.
+
+        Args:
+            ready: VMs that run, by pool.
+            passes: whether workers may make several passes in a step, which not every script can.
+        """
+        offers = [
+            replace(offer, quota=ready[Pool.of(offer)])
+            for offer in self.offers
+            if ready.get(Pool.of(offer))
+        ]
+        if not offers:
+            return None
+        job = replace(self.job, limits=Limits(), objective=Objective.TIME)
+        for found in self._plan(job, offers).ranking:
+            in_one = all(group.accumulation == 1 for group in found.config.groups)
+            if (in_one or passes or job.accumulate) and not self._is_apart(found.config):
+                return found.config
+        return None
 
     def candidate(self, config: ClusterConfig) -> Candidate:
         """Returns a configuration with its forecast."""
@@ -94,7 +126,7 @@ class Planning:
         passes = model.forward.predict(micro_batch) + model.backward.predict(micro_batch)
         return float(passes[0]) * group.accumulation + model.optimizer_s
 
-    def _plan(self, job: Job, offers: Sequence[Offer]) -> PlanResult:
+    def _plan(self, job: Job, offers: Sequence[Offer], prefer: Sequence[str] = ()) -> PlanResult:
         # With types that must stay apart, only plans of the ranking are left: look at more of them.
         return plan(
             job,
@@ -102,7 +134,7 @@ class Planning:
             self.predictor,
             self.batch_ranges,
             allow_cross_zone=self.allow_cross_zone,
-            prefer=self.prefer,
+            prefer=prefer,
             top=200 if self.apart else 5,
         )
 

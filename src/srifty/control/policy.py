@@ -155,7 +155,9 @@ def _choose(
         gains = scores[id(best)] <= (1.0 - outlook.rule.least_gain) * scores[id(in_force)]
         if gains:
             return _Choice(best, Cause.CHEAPER)
-        return _Choice(in_force, Cause.ON_COURSE)
+        # What was ordered cannot be had any more, and its survivors do.
+        is_left = situation.ordered is not None and not _same(situation.ordered, in_force)
+        return _Choice(in_force, Cause.LOST if is_left else Cause.ON_COURSE)
     if _waiting_pays(outlook, known, scores[id(best)], fallback):
         return _Choice(None, Cause.SLACK)
     if not situation.has_begun:
@@ -273,12 +275,18 @@ def _training_on_pays(outlook: Outlook, chosen: Candidate, fallback: Candidate |
     """Whether the present VMs should train while those of the chosen plan boot.
 
     They should where their iterations cost no more than later ones may, or where time is missing.
+    Those that the chosen plan keeps are paid for whether or not they train.
     """
     running = outlook.situation.running
-    if running is None or outlook.job.objective is Objective.TIME:
+    if running is None:
+        return True
+    if outlook.situation.is_idle and outlook.boot_s(chosen) <= outlook.restore_s(running):
+        return False
+    if outlook.job.objective is Objective.TIME:
         return True
     later = [outlook.usd_per_iteration(c) for c in (chosen, fallback) if c is not None]
-    if outlook.usd_per_iteration(running) <= max(later):
+    usd_per_hour = outlook.usd_per_hour_beside(chosen)
+    if outlook.iteration_s(running) * usd_per_hour / _S_PER_HOUR <= max(later):
         return True
     return outlook.finish_s(chosen) + 2 * outlook.boot_s(chosen) > outlook.time_left_s
 

@@ -127,7 +127,6 @@ class Preflight:
             self._state.apart.add(sweep.pair)
             self._state.target = None
             self._state.must_decide = True
-            self._state.candidates = ()
 
 
 def _first_of(kind: str, ready: list[FleetVm]) -> FleetVm | None:

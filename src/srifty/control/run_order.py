@@ -29,6 +29,8 @@ class RunRule:
             takes long.
         start_s: real seconds that workers have until their first step.
         save_s: real seconds that workers have to save and stop.
+        broken_s: real seconds that they have when one of them is gone: the others may wait for it
+            without an end, or write what was agreed on before.
         release_s: real seconds that VMs have to end.
         launch_s: seconds of the run after which a VM that never came counts as refused.
         most_stalls: worlds in a row that may end without a checkpoint newer than before.
@@ -40,6 +42,7 @@ class RunRule:
     silence_s: float = 30.0
     start_s: float = 300.0
     save_s: float = 120.0
+    broken_s: float = 10.0
     release_s: float = 30.0
     launch_s: float = 900.0
     most_stalls: int = 5

@@ -9,7 +9,6 @@ from srifty.control.fleet import Fleet
 from srifty.control.pace import Pace, Watch
 from srifty.control.pools import Pools
 from srifty.control.run_order import Ending
-from srifty.control.situation import Candidate
 from srifty.control.training_log import TrainingLog
 from srifty.core.cluster import ClusterConfig
 
@@ -26,6 +25,7 @@ class Training:
         step: number of the ledger's step that ends it; None while it is to go on.
         saves: whether it was asked to save before its end.
         stop_s: real seconds at which it was asked to end.
+        broke_s: real seconds at which a worker was gone while the others were to save; None: none.
         watch: of its pace.
         alarmed_s: seconds since the command of the last window upon whose alarm was decided.
     """
@@ -37,6 +37,7 @@ class Training:
     step: int | None = None
     saves: bool = False
     stop_s: float = 0.0
+    broke_s: float | None = None
     watch: Watch = field(default_factory=Watch)
     alarmed_s: float = float("-inf")
 
@@ -61,12 +62,13 @@ class RunState:
         pools: what is known of the pools.
         target: what was decided to rent; None: nothing.
         training: what trains now; None: nothing does.
+        trains_on: whether the VMs that are there train while those of the target boot.
+        meanwhile: how they would; None: they train already, or cannot.
         generation: number of the newest world.
         events: how many events of the back end are known.
         stalls: worlds in a row that ended without a newer checkpoint.
         has_begun: whether anything was decided before.
         must_decide: whether something happened that a decision is due upon.
-        candidates: plans to choose among; empty: they are to be made anew.
         pace: measured pace of what trains; None while too little is known.
         outcome: how the run ends, and why; None: it goes on.
         closing: number of the ledger's step that ends the run; None: not begun.
@@ -79,12 +81,13 @@ class RunState:
     pools: Pools = field(default_factory=Pools)
     target: ClusterConfig | None = None
     training: Training | None = None
+    trains_on: bool = True
+    meanwhile: ClusterConfig | None = None
     generation: int = 0
     events: int = 0
     stalls: int = 0
     has_begun: bool = False
     must_decide: bool = True
-    candidates: tuple[Candidate, ...] = ()
     pace: Pace | None = None
     outcome: tuple[Ending, str] | None = None
     closing: int | None = None

@@ -109,6 +109,8 @@ class Situation:
         at_risk: iterations done that no durable checkpoint holds.
         spent_usd: dollars spent so far.
         running: what trains now, after a loss the survivors; None: nothing does.
+        is_idle: whether `running` does not train at present, but could: its workers would have to
+            be started first.
         ordered: what was last decided on; None: nothing. Differs from `running` while VMs boot.
         ready: VMs that run, by pool.
         booting: VMs under launch, by pool.
@@ -124,6 +126,7 @@ class Situation:
     spent_usd: float = 0.0
     at_risk: float = 0.0
     running: Candidate | None = None
+    is_idle: bool = False
     ordered: Candidate | None = None
     ready: Mapping[Pool, int] = field(default_factory=dict[Pool, int])
     booting: Mapping[Pool, int] = field(default_factory=dict[Pool, int])
@@ -137,7 +140,7 @@ class Situation:
         for name in ("now_s", "iterations_left", "spent_usd", "at_risk", "boot_left_s"):
             require_not_negative(f"situation: {name}", getattr(self, name))
         require(
-            not self.alarm or self.running is not None,
+            not self.alarm or (self.running is not None and not self.is_idle),
             "situation: nothing runs, so no pace can have missed a limit",
         )
 

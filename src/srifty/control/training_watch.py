@@ -71,7 +71,7 @@ class TrainingWatch:
         if len(ended) == len(workers):
             self._note_end(training, failed[0].log if failed else "", is_whole=not (lost or failed))
         elif training.is_ending:
-            if training.saves and time.monotonic() - training.stop_s > self._rule.save_s:
+            if training.saves and self._saves_no_more(training, is_broken=bool(lost or failed)):
                 self._hands.say("the workers do not stop; they are killed")
                 self._hands.end_training(saves=False, again=True)
         elif lost or failed:
@@ -83,6 +83,15 @@ class TrainingWatch:
             self._hands.end_training(saves=False)
         else:
             self._watch_pace(training)
+
+    def _saves_no_more(self, training: Training, *, is_broken: bool) -> bool:
+        """Whether workers that were to save and stop have had their time."""
+        now_s = time.monotonic()
+        if is_broken and training.broke_s is None:
+            training.broke_s = now_s
+        if training.broke_s is not None and now_s - training.broke_s > self._rule.broken_s:
+            return True
+        return now_s - training.stop_s > self._rule.save_s
 
     def _can_train(self, name: str) -> bool:
         state = self._state
@@ -124,7 +133,6 @@ class TrainingWatch:
         if training.watch.is_alarm(self._policy.pace) and judged_s > training.alarmed_s:
             training.alarmed_s = judged_s
             state.must_decide = True
-            state.candidates = ()
 
     def _note_end(self, training: Training, log: str, *, is_whole: bool) -> None:
         """Notes that a world has ended, and what that means."""
@@ -141,7 +149,6 @@ class TrainingWatch:
         state.training = None
         state.pace = None
         state.must_decide = True
-        state.candidates = ()
         if is_finished:
             state.outcome = FINISHED
             return

@@ -15,7 +15,8 @@ class Act(StrEnum):
 
     `PREEMPT`: the cloud takes it back, `notice_s` after it said so. `SLOW`: its workers take
     `factor` times as long, for `lasts_s`. `HANG`: all its processes stop without an end. `DIE`: it
-    is gone without a word. `KILL_WORKER`: one worker is killed.
+    is gone without a word. `KILL_WORKER`: one worker is killed. `CUT`: its link is cut, for
+    `lasts_s`.
     """
 
     PREEMPT = "preempt"
@@ -23,6 +24,7 @@ class Act(StrEnum):
     HANG = "hang"
     DIE = "die"
     KILL_WORKER = "kill-worker"
+    CUT = "cut"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Happening:
         at_iteration: when, in iterations of the job that were made.
         notice_s: seconds between a notice and the end; 0: no notice.
         factor: how many times as long a slow VM takes.
-        lasts_s: seconds for which a VM is slow; None: for good.
+        lasts_s: seconds for which a VM is slow or its link is cut; None: for good.
     """
 
     act: Act
@@ -101,6 +103,7 @@ class PoolScript:
         notice_s: seconds of notice before the supply takes a VM back.
         answers: what the cloud answers to the first requests, one for each; None: it grants.
         happenings: what happens to the VMs that were granted; the number counts them from 1.
+        link_mbit: Mbit/s of each VM's link; None: not limited.
     """
 
     instance_type: str | None = None
@@ -111,10 +114,13 @@ class PoolScript:
     notice_s: float = 0.0
     answers: tuple[str | None, ...] = ()
     happenings: tuple[tuple[int, Happening], ...] = ()
+    link_mbit: float | None = None
 
     def __post_init__(self) -> None:
         require_not_negative("boot", self.boot_s)
         require_not_negative("notice", self.notice_s)
+        if self.link_mbit is not None:
+            require_positive("link_mbit", self.link_mbit)
         times = [entry.at_s for entry in self.supply]
         require(times == sorted(times), "supply: must be in the order of time")
         for number, _ in self.happenings:
@@ -167,6 +173,14 @@ class Scenario:
 
     def __post_init__(self) -> None:
         require_positive("clock_factor", self.clock_factor)
+
+    @property
+    def has_links(self) -> bool:
+        """Whether VMs have links of their own: some are limited, or cut."""
+        return any(
+            pool.link_mbit is not None or any(what.act is Act.CUT for _, what in pool.happenings)
+            for pool in self.pools
+        )
 
     def script(self, pool: Pool) -> PoolScript:
         """Returns how a pool behaves."""

@@ -94,6 +94,7 @@ class _PoolPart(FileModel):
     notice: Duration = 0.0
     answers: list[str | None] = Field(default_factory=list[str | None])
     vms: list[_HappeningPart] = Field(default_factory=list[_HappeningPart])
+    link_mbit: float | None = None
 
 
 class _ScenarioPart(FileModel):
@@ -143,6 +144,7 @@ def _script(pool: _PoolPart, folder: Path) -> PoolScript:
         notice_s=pool.notice,
         answers=tuple(pool.answers),
         happenings=tuple((what.nth, what.value()) for what in pool.vms),
+        link_mbit=pool.link_mbit,
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from srifty.cloud.clock import Clock
 from srifty.cloud.local.launcher import Launcher, LocalWorkers, Preloaded, VmPlace
+from srifty.cloud.local.links import DEVICE, Link, connect, cut, is_up, read_link
 from srifty.cloud.local.metadata import MetadataService
 from srifty.cloud.local.processes import VM_TAG
 from srifty.cloud.local.run_folder import (
@@ -39,6 +40,8 @@ _PULSE_S = 1.0
 # A slow VM's workers are stopped for a part of each such span.
 _DUTY_S = 0.2
 _TAIL_BYTES = 4096
+# By which gloo and NCCL choose their device: a VM's name says nothing in its namespace.
+_DEVICES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
 class Agent:
@@ -62,6 +65,9 @@ class Agent:
         self._slow: Happening | None = None
         self._slow_until_s = 0.0
         self._pulsed_s = 0.0
+        self._link: Link | None = read_link(request["link"])
+        self._cut_until_s = float("inf")
+        self._heard_unix_s = time.time()
         self._workers: LocalWorkers | None = None
         self._world: dict[str, Any] = {}
         self._preloaded: Preloaded | None = None
@@ -87,9 +93,15 @@ class Agent:
     def _tick(self) -> tuple[VmEventKind, str] | None:
         """Does what is due; returns how the VM ends, if it does."""
         now_s = self._clock.now_s()
-        if time.time() - self._pulsed_s >= _PULSE_S:
-            self._pulsed_s = time.time()
-            self._files.pulse.touch()
+        # Who is cut off hears nothing, and is not heard.
+        if self._link is None or is_up():
+            self._heard_unix_s = self._run.heartbeat.stat().st_mtime
+            if time.time() - self._pulsed_s >= _PULSE_S:
+                self._pulsed_s = time.time()
+                self._files.pulse.touch()
+        if self._link is not None and now_s >= self._cut_until_s:
+            self._cut_until_s = float("inf")
+            cut(self._link, restore=True)
         ended = self._end(now_s)
         if ended is not None:
             return ended
@@ -114,7 +126,7 @@ class Agent:
             return VmEventKind.TERMINATED, "as the run asked"
         if now_s >= self._request["hard_end_s"]:
             return VmEventKind.TERMINATED, "by itself, at the run's hard end"
-        silence_s = now_s - self._clock.at_s(self._run.heartbeat.stat().st_mtime)
+        silence_s = now_s - self._clock.at_s(self._heard_unix_s)
         if silence_s > self._request["silence_s"]:
             return (
                 VmEventKind.TERMINATED,
@@ -148,6 +160,10 @@ class Agent:
                 os.kill(os.getpid(), signal.SIGSTOP)
             case Act.DIE:
                 os.kill(os.getpid(), signal.SIGKILL)
+            case Act.CUT:
+                if self._link is not None:
+                    cut(self._link)
+                    self._cut_until_s = now_s + (what.lasts_s or float("inf"))
             case Act.KILL_WORKER:
                 if self._workers is not None:
                     self._workers.kill_one()
@@ -198,6 +214,7 @@ class Agent:
                 STOP: str(self._run.stop(place.generation)),
                 **({PACE: str(self._files.pace)} if world["pace_s"] is not None else {}),
                 **({NOTICES: self._metadata.source} if self._metadata is not None else {}),
+                **({} if self._link is None else dict.fromkeys(_DEVICES, DEVICE)),
                 VM_TAG: self._files.tag,
             },
             workdir=Path(world["workdir"]),
@@ -272,6 +289,9 @@ def main() -> None:
     request = read_json(files.request)
     ended = any(entry.vm == name and entry.stopped_s is not None for entry in run.entries())
     if request is not None and not ended:
+        link = read_link(request["link"])
+        if link is not None:
+            connect(link)
         Agent(run, name, request).live()
 
 

@@ -21,8 +21,9 @@ from srifty.cloud.backend import (
 )
 from srifty.cloud.clock import Clock
 from srifty.cloud.failures import read_refusal
-from srifty.cloud.local.launcher import Launcher
-from srifty.cloud.local.processes import VM_TAG, kill_all, tagged
+from srifty.cloud.local.launcher import LOOPBACK, Launcher
+from srifty.cloud.local.links import check_links, read_link, sweep
+from srifty.cloud.local.processes import VM_TAG, end_all, kill_all, tagged
 from srifty.cloud.local.requests import decide, request_of
 from srifty.cloud.local.run_folder import (
     Entry,
@@ -82,6 +83,8 @@ class LocalBackend:
     def prepare(self, request: LaunchRequest) -> Prepared:
         """Returns the launch as it would be sent; see `Backend`."""
         settings = request.settings
+        if self._scenario.has_links:
+            check_links()
         unset = [name for name in settings.secrets if name not in os.environ]
         if unset:
             raise InputError(
@@ -171,6 +174,7 @@ class LocalBackend:
                 "vms": [vm.vm for vm in world.vms],
             },
         )
+        link = read_link(request_of(self._run.vm(world.vms[0].vm))["link"])
         first = 0
         for node, vm in enumerate(world.vms):
             files = self._run.vm(vm.vm)
@@ -193,6 +197,7 @@ class LocalBackend:
                         "first_rank": first,
                         "workers": vm.workers,
                         "world_size": world.size,
+                        "address": LOOPBACK if link is None else link.address,
                         "port": port,
                     },
                 },
@@ -269,7 +274,7 @@ class LocalBackend:
 
     def _ask(self, files: VmFolder, vm: Mapping[str, Any], launch: Mapping[str, Any]) -> None:
         """Has the played cloud answer a request for a VM."""
-        request = decide(vm, launch, self.reconcile(), self._scenario, self._clock)
+        request = decide(vm, launch, self.reconcile(), self._scenario, self._clock, self._run.path)
         files.path.mkdir(exist_ok=True)
         write_json(files.request, request)
         self._answer(files, request)
@@ -313,12 +318,16 @@ class LocalBackend:
         """Notes VMs that were lost or are heard of again, and ends those that do not end."""
         self._reap()
         last = {entry.vm: entry for entry in self._run.entries()}
+        are_all_over = True
         for files in self._run.all_vms():
             newest = last.get(files.path.name)
             is_over = newest is not None and newest.stopped_s is not None
             if not is_over and files.request.exists():
                 is_lost = newest is not None and newest.kind is VmEventKind.LOST
                 self._look_at(files, is_lost=is_lost)
+                are_all_over = False
+        if last and are_all_over and self._scenario.has_links:
+            sweep()
 
     def _look_at(self, files: VmFolder, *, is_lost: bool) -> None:
         name = files.path.name
@@ -351,7 +360,7 @@ class LocalBackend:
         if any(entry.stopped_s is not None for entry in mine):
             return
         request = request_of(files)
-        kill_all(tagged(files.tag))
+        end_all(tagged(files.tag))
         heard_s = [request["asked_s"], *(entry.at_s for entry in mine)]
         stopped_s = max(self._clock.at_s(pulsed), *heard_s)
         if files.end.exists():

@@ -7,16 +7,28 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
-from srifty.cloud.local.processes import VM_TAG, dies_with_parent, kill_all, tagged
+from srifty.cloud.local.processes import (
+    VM_TAG,
+    dies_with_parent,
+    end_all,
+    kill_all,
+    stopped,
+    tagged,
+)
 
+# Where the workers of VMs without links of their own meet.
+LOOPBACK = "127.0.0.1"
 # As a shell has it for a command that cannot be run.
 _NOT_STARTED = 127
+# Real seconds for which a worker may be stopped. All others wait for it, and nothing ends.
+_STOPPED_S = 5.0
 
 
 class Launcher(StrEnum):
@@ -44,6 +56,7 @@ class VmPlace:
         first_rank: rank of its first worker.
         workers: on this VM.
         world_size: workers of all VMs.
+        address: of the first VM.
         port: of the first worker, where all meet.
     """
 
@@ -53,6 +66,7 @@ class VmPlace:
     first_rank: int
     workers: int
     world_size: int
+    address: str
     port: int
 
 
@@ -85,7 +99,9 @@ class LocalWorkers:
         self.generation = place.generation
         self.exit_code: int | None = None
         self._tag = tag
+        self._log = log
         self._stopped = False
+        self._seen_going_s = self._looked_s = time.monotonic()
         self._children: list[subprocess.Popen[bytes]] = []
         with log.open("ab", buffering=0) as output:
             try:
@@ -106,7 +122,8 @@ class LocalWorkers:
     def poll(self) -> int | None:
         """Returns how the workers ended; None while they run.
 
-        One that fails takes the others of its VM with it, as torchrun has it.
+        One that fails takes the others of its VM with it, as torchrun has it. One that is stopped
+        from outside has failed: it would hold up all workers of all VMs without an end.
         """
         if self.exit_code is None:
             codes = [child.poll() for child in self._children]
@@ -116,11 +133,31 @@ class LocalWorkers:
                 self.kill()
             elif None not in codes:
                 self.exit_code = 0
+            else:
+                self._look_for_stopped()
         return self.exit_code
+
+    def _look_for_stopped(self) -> None:
+        """Kills workers of which one has been stopped for too long, not by `hold`."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < _STOPPED_S / 5:
+            return
+        # Where this process was held up itself, nobody has looked for so long.
+        if now_s - self._looked_s > _STOPPED_S / 2:
+            self._seen_going_s = now_s
+        self._looked_s = now_s
+        found = stopped(child.pid for child in self._children)
+        if not found:
+            self._seen_going_s = now_s
+        elif now_s - self._seen_going_s >= _STOPPED_S:
+            with self._log.open("a", encoding="utf-8") as output:
+                output.write(f"process {found[0]} was stopped (SIGSTOP); its workers are killed\n")
+            self.exit_code = -signal.SIGSTOP
+            self.kill()
 
     def kill(self) -> None:
         """Kills what still runs of them, at once, and what they started."""
-        kill_all(tagged(self._tag))
+        end_all(tagged(self._tag))
         for child in self._children:
             child.kill()
             code = child.wait()
@@ -133,6 +170,7 @@ class LocalWorkers:
 
     def hold(self, *, stopped: bool) -> None:
         """Stops the workers' processes, or has them go on."""
+        self._seen_going_s = time.monotonic()
         if stopped != self._stopped:
             self._stopped = stopped
             kill_all(tagged(self._tag), signal.SIGSTOP if stopped else signal.SIGCONT)
@@ -195,7 +233,7 @@ def _torchrun(
         *(sys.executable, "-m", "torch.distributed.run", "--rdzv-backend=static"),
         *(f"--nnodes={place.nodes}", f"--node-rank={place.node}"),
         *(f"--nproc-per-node={place.workers}", "--max-restarts=0"),
-        *("--master-addr=127.0.0.1", f"--master-port={place.port}"),
+        *(f"--master-addr={place.address}", f"--master-port={place.port}"),
         *("--rdzv-id", f"generation-{place.generation}"),
     ]
     variables = {
@@ -229,7 +267,7 @@ def _worker_variables(
         "LOCAL_WORLD_SIZE": str(place.workers),
         "GROUP_RANK": str(place.node),
         "GROUP_WORLD_SIZE": str(place.nodes),
-        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_ADDR": place.address,
         "MASTER_PORT": str(place.port),
     }
 

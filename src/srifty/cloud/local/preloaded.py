@@ -48,7 +48,8 @@ def main() -> None:
                 os._exit(1)
             _work(asked["command"], variables)
         children[child] = None
-    sys.exit(_wait(children))
+    # Python's own end would take down all that torch loaded, piece by piece: a second of a core.
+    os._exit(_wait(children))
 
 
 def _wait(children: dict[int, None]) -> int:

@@ -6,13 +6,16 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 # Every process of a VM carries this variable, by which it is found whoever started it.
 VM_TAG = "SRIFTY_LOCAL_VM"
 
 _PR_SET_PDEATHSIG = 1
+# Gone; or ended, its files closed, and only not yet waited for.
+_ENDED = ("", "Z", "X")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -49,8 +52,46 @@ def tagged(tag: str, *settings: str) -> list[int]:
     return sorted(found)
 
 
+def stopped(parents: Iterable[int]) -> list[int]:
+    """Returns which processes are stopped (SIGSTOP), of some and all that they started."""
+    found: list[int] = []
+    to_see = list(parents)
+    while to_see:
+        pid = to_see.pop()
+        if _state(pid) == "T":
+            found.append(pid)
+        with contextlib.suppress(OSError):  # ended meanwhile
+            children = Path("/proc", str(pid), "task", str(pid), "children").read_text()
+            to_see += map(int, children.split())
+    return found
+
+
+def end_all(pids: list[int], patience_s: float = 1.0) -> None:
+    """Kills processes and waits until they have ended, and with them the locks that they held.
+
+    Args:
+        pids: the processes.
+        patience_s: real seconds after which they are not waited for any more.
+    """
+    kill_all(pids)
+    began_s = time.monotonic()
+    while any(_state(pid) not in _ENDED for pid in pids):
+        if time.monotonic() - began_s > patience_s:
+            return
+        time.sleep(0.01)
+
+
 def kill_all(pids: list[int], number: signal.Signals = signal.SIGKILL) -> None:
     """Sends a signal to processes; one that is gone is passed over."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def _state(pid: int) -> str:
+    """Returns the letter by which the kernel tells what a process does; empty: it is gone."""
+    try:
+        # The name, in brackets, may hold spaces and brackets itself.
+        return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""

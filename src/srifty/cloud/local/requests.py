@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from srifty.cloud.backend import VmState, VmStatus
 from srifty.cloud.clock import Clock
+from srifty.cloud.local.links import link_of
 from srifty.cloud.local.run_folder import VmFolder, happening_document, read_json, read_pool
 from srifty.core.scenario import Scenario
 from srifty.errors import InputError
@@ -18,6 +20,7 @@ def decide(
     past: Sequence[VmState],
     scenario: Scenario,
     clock: Clock,
+    run: Path,
 ) -> dict[str, Any]:
     """Returns a request as it is written down, once for all: with its answer and its VM's fate.
 
@@ -27,6 +30,7 @@ def decide(
         past: the run's VMs so far, refused ones included.
         scenario: what the cloud does.
         clock: the run's.
+        run: the run's folder.
     """
     now_s = clock.now_s()
     pool = read_pool(vm)
@@ -38,6 +42,7 @@ def decide(
     if answer is None and supply is not None and held >= supply:
         where = f"type={pool.instance_type} az={pool.location}"
         answer = f"code=InsufficientInstanceCapacity {where}"
+    link = link_of(run, len(past) + 1, script.link_mbit).document() if scenario.has_links else None
     granted = sum(state.status is not VmStatus.FAILED for state in asked)
     return {
         **vm,
@@ -52,6 +57,7 @@ def decide(
         "asked_s": now_s,
         "boots_at_s": now_s + script.boot_s,
         "refused": answer,
+        "link": link,
         "happenings": [happening_document(what) for what in script.fate(held, granted + 1, now_s)],
     }
 

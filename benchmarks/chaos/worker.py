@@ -1,6 +1,6 @@
 """A worker without torch whose steps are as all-or-nothing as a gradient's exchange.
 
-python chaos_worker.py STEPS STEPS_PER_SAVE DEALT
+python worker.py STEPS STEPS_PER_SAVE DEALT
 
 Each step all workers meet, as in an allreduce: one that is gone ends all others, one that hangs
 hangs them. What each worker was dealt in each step is appended to a file of its own in the folder
@@ -12,26 +12,33 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 import sys
 import time
 from pathlib import Path
+
+import toy
+
+# What one says to all: whether it was asked to stop, and a number. The answer is whether any was,
+# and the sum of the numbers.
+_WORD = struct.Struct("!?Q")
 
 
 class Meeting:
     """Where all workers meet once in a step."""
 
     def __init__(self, rank: int, world_size: int) -> None:
-        port = int(os.environ["MASTER_PORT"])
+        place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         self._others: list[socket.socket] = []
         if rank == 0:
-            with socket.create_server(("127.0.0.1", port)) as server:
+            with socket.create_server(place) as server:
                 server.settimeout(60)
                 self._others = [server.accept()[0] for _ in range(world_size - 1)]
         else:
             until_s = time.monotonic() + 60
             while not self._others:
                 try:
-                    self._others = [socket.create_connection(("127.0.0.1", port), 60)]
+                    self._others = [socket.create_connection(place, 5)]
                 except OSError:
                     if time.monotonic() > until_s:
                         raise
@@ -40,22 +47,29 @@ class Meeting:
             other.settimeout(None)
         self._is_first = rank == 0
 
-    def meet(self, word: bytes) -> bytes:
-        """Returns the largest of all workers' letters, once all have said theirs."""
+    def meet(self, number: int = 0, *, stop: bool = False) -> tuple[int, bool]:
+        """Returns the sum of all workers' numbers, and whether one stops, once all are here."""
         if self._is_first:
-            said = max([word, *(self._hear(other) for other in self._others)])
+            said = [(stop, number), *(self._hear(other) for other in self._others)]
+            stop = any(stops for stops, _ in said)
+            number = toy.total(each for _, each in said)
             for other in self._others:
-                other.sendall(said)
-            return said
-        for other in self._others:
-            other.sendall(word)
-        return max([word, *(self._hear(other) for other in self._others)]) if self._others else word
+                other.sendall(_WORD.pack(stop, number))
+            return number, stop
+        (other,) = self._others
+        other.sendall(_WORD.pack(stop, number))
+        stop, number = self._hear(other)
+        return number, stop
 
-    def _hear(self, other: socket.socket) -> bytes:
-        heard = other.recv(1)
-        if not heard:
-            sys.exit("another worker is gone")
-        return heard
+    def _hear(self, other: socket.socket) -> tuple[bool, int]:
+        heard = b""
+        while len(heard) < _WORD.size:
+            part = other.recv(_WORD.size - len(heard))
+            if not part:
+                sys.exit("another worker is gone")
+            heard += part
+        stop, number = _WORD.unpack(heard)
+        return stop, number
 
 
 def main() -> None:
@@ -69,8 +83,10 @@ def main() -> None:
     dealt.mkdir(parents=True, exist_ok=True)
     pace = Path(os.environ["SRIFTY_PACE"])
     meeting = Meeting(rank, world_size)
-    step = max((int(entry.name[5:]) for entry in checkpoints.glob("step-*")), default=0)
-    step = _agreed(meeting, step)
+    # A save may come between two looks: what worker 0 sees counts.
+    step, parameters = newest(checkpoints) if rank == 0 else (0, 0)
+    step, _ = meeting.meet(step)
+    parameters, _ = meeting.meet(parameters)
     log = Path(os.environ["SRIFTY_PROGRESS"], f"worker-{rank:05d}.jsonl")
     own = dealt / f"{os.getpid()}-{time.time_ns()}"
 
@@ -82,33 +98,37 @@ def main() -> None:
     while step < steps:
         began_s = time.perf_counter()
         time.sleep(json.loads(pace.read_text(encoding="utf-8"))["step_s"])
+        mine = toy.samples(step, first, count)
         stop = Path(os.environ["SRIFTY_STOP"]).exists()
-        stop = meeting.meet(b"b" if stop else b"a") == b"b"
-        say(own, step=step, first=first, count=count)
+        gradients, stop = meeting.meet(toy.gradient(parameters, mine), stop=stop)
+        parameters = toy.after(parameters, gradients)
+        say(own, step=step, first=mine.start, count=count)
         say(log, step=step, seconds=time.perf_counter() - began_s)
         step += 1
         # Nobody goes on before all have noted the step that is saved.
-        meeting.meet(b"a")
+        meeting.meet()
         if rank == 0 and (step % every == 0 or stop or step == steps):
-            _save(checkpoints, step)
+            save(checkpoints, step, parameters)
         if stop:
             break
 
 
-def _agreed(meeting: Meeting, step: int) -> int:
-    """Returns worker 0's step on all workers: a save may come between two looks."""
-    digits = 12
-    found = 0
-    rank = int(os.environ["RANK"])
-    for place in range(digits):
-        own = f"{step:0{digits}d}"[place] if rank == 0 else "0"
-        found = 10 * found + int(meeting.meet(own.encode()))
-    return found
+def newest(folder: Path) -> tuple[int, int]:
+    """Returns the newest saved step and its parameters; the first ones where nothing is saved."""
+    entries = sorted(folder.glob("step-*"))
+    if not entries:
+        return 0, toy.FIRST
+    return int(entries[-1].name[5:]), int((entries[-1] / "parameters").read_text())
 
 
-def _save(folder: Path, step: int) -> None:
+def save(folder: Path, step: int, parameters: int) -> None:
+    """Saves a step, all of it or nothing."""
     entry = folder / f"step-{step:012d}"
-    entry.mkdir(exist_ok=True)
+    if not entry.exists():
+        beside = folder / f".{entry.name}.{os.getpid()}"
+        beside.mkdir()
+        (beside / "parameters").write_text(str(parameters))
+        beside.replace(entry)
 
 
 if __name__ == "__main__":
