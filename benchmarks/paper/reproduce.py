@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -25,7 +26,8 @@ from benchmarks.testbed.preflight import preflight
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _DATA = Path(os.environ.get("SRIFTY_PUBLIC_DATA", _REPOSITORY.parent / "shared" / "data"))
 _SHORT_MINUTES = 20.0
-_STOPPED = 130
+_STOPPED, _TOO_LONG = 130, 124
+_CLEAN_UP_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -158,13 +160,25 @@ def run_step(command: Sequence[str], log: Path, limit_s: float | None) -> int:
     """Runs a command, its output in a file; returns the exit code, 124 where it took too long."""
     variables = {**os.environ, "SRIFTY_PUBLIC_DATA": str(_DATA)}
     with log.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(
+            command, cwd=_REPOSITORY, stdout=file, stderr=subprocess.STDOUT, env=variables
+        )
         try:
-            return subprocess.run(
-                command, cwd=_REPOSITORY, stdout=file, stderr=subprocess.STDOUT, check=False,
-                env=variables, timeout=limit_s,
-            ).returncode  # fmt: skip
+            return process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            return 124
+            process.send_signal(signal.SIGINT)
+            return _TOO_LONG
+        finally:  # after Ctrl-C, too, which the command heard as well
+            _ended(process)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    """Waits for a command that was told to stop to clean up, and kills it where it does not."""
+    try:
+        process.wait(_CLEAN_UP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def reproduce(

@@ -1,10 +1,11 @@
 """The runner of all experiments: what it runs, skips and says."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.paper.reproduce import STEPS, Step, chosen, lacking, reproduce, summary
+from benchmarks.paper.reproduce import STEPS, Step, chosen, lacking, reproduce, run_step, summary
 
 FREE = Step("free", "needs nothing", "some.module", ("-o", "{out}/free.md"), page="free.md")
 ROOT = Step("root", "needs root", "other.module", needs=("root",))
@@ -47,6 +48,13 @@ def test_what_does_not_fit_into_the_time_is_skipped(tmp_path):
     run = Recorder(seconds=50.0)
     outcomes = reproduce([FREE, FREE, FREE], tmp_path, {}, minutes=2.0, run=run, now=run.now)
     assert [one.said.split()[0] for one in outcomes] == ["done", "done", "skipped:"]
+
+
+def test_a_command_that_takes_too_long_is_told_to_stop(tmp_path):
+    log = tmp_path / "log.txt"
+    assert run_step([sys.executable, "-c", "import time; time.sleep(600)"], log, 1.0) == 124
+    assert run_step([sys.executable, "-c", "print(1); raise SystemExit(4)"], log, None) == 4
+    assert log.read_text() == "1\n"
 
 
 def test_the_versions():
