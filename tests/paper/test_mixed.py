@@ -36,6 +36,15 @@ def test_no_mixed_run_is_learned_from():
     assert all(row.world_size == 2 for row in model.learned)
 
 
+def test_passes_that_send_nothing_are_taken_off():
+    run = Run("pppp", "bert-glue", (P,) * 4, (64,) * 4, (2,) * 4, 1.28 + 4.0, per_vm=2)
+    model = Model([*made_runs(), run])
+    row = model.learned[-1]
+    assert (row.gpus_used, row.local_batch) == ((2, 2), 32)
+    assert row.step_s == pytest.approx(0.64 + 4.0, rel=0.01)
+    assert len(model.forecast([run])) == 1
+
+
 def test_the_simple_model_by_hand():
     model = Model(made_runs())
     (run,) = model.mixed
@@ -69,4 +78,5 @@ def test_public_mixed_runs():
     model = Model(runs_of(DATA))
     assert len(model.mixed) == 8
     assert {run.workers for run in model.mixed} == {4, 6, 10, 18}
-    assert all(row.world_size == 2 for row in model.learned)
+    assert all(row.world_size >= 2 for row in model.learned)
+    assert len(model.learned) == len(model.homogeneous) == 23
