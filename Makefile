@@ -1,15 +1,22 @@
 # Everything below sets up what it needs (a virtual environment in .venv) on a fresh machine.
 PYTHON ?= python3
 VENV := .venv
+# The version that the tests last ran with.
+TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench reproduce testbed testbed-clean clean
+.PHONY: demo test test-torch check bench reproduce testbed testbed-clean clean
 
 demo: $(VENV)/installed
 	scripts/demo
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
+
+# The tests that `test` skips for lack of PyTorch or Ray, with both; some need root.
+test-torch: $(VENV)/installed-torch
+	$(BIN)/python -m pytest $$(grep -rlE 'importorskip\("(torch|ray)"|needs_ray|find_spec\("torch"\)' \
+	    tests --include='test_*.py')
 
 check: $(VENV)/installed-dev
 	scripts/check
@@ -43,8 +50,14 @@ $(VENV)/installed-dev: $(VENV)/installed
 	touch $@
 
 $(VENV)/installed-train: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[train]"
 	touch $@
 
+$(VENV)/installed-torch: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,ray,train]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .runs .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .runs build .pytest_cache .ruff_cache .hypothesis dist

@@ -38,7 +38,12 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=100)
     parser.add_argument("--at-once", type=int, default=2, help="schedules that run side by side")
     parser.add_argument("--fresh", action="store_true", help="forget the schedules that were run")
+    parser.add_argument(
+        "--trained", action="store_true", help="train a network with the real loop; writes no page"
+    )
     chosen = parser.parse_args()
+    if chosen.trained:
+        sys.exit(_trained(chosen.schedules))
     if chosen.fresh:
         _KEPT.unlink(missing_ok=True)
     verdicts = _kept()
@@ -65,10 +70,25 @@ def main() -> None:
     sys.exit(bool(bad))
 
 
-def _run(seed: int) -> Verdict:
+def _trained(schedules: int) -> bool:
+    """Runs schedules whose workers train, one after another; returns whether one went wrong."""
+    verdicts: list[Verdict] = []
+    for seed in range(schedules):
+        if KINDS[seed % len(KINDS)] in ("cut link", "deserted"):
+            continue
+        verdicts.append(_run(seed, trained=True))
+        deeds = ", ".join(deed.kind for deed in verdicts[-1].deeds if deed.is_done)
+        words = "; ".join(verdicts[-1].problems) or "well"
+        print(f"schedule {seed}, {verdicts[-1].seconds:.1f} s, {deeds}: {words}", flush=True)
+    well = sum(not verdict.problems for verdict in verdicts)
+    print(f"{well} of {len(verdicts)} schedules of trained networks ended as they must")
+    return well < len(verdicts)
+
+
+def _run(seed: int, *, trained: bool = False) -> Verdict:
     """Runs one schedule; what one that went wrong leaves is kept, to be looked at."""
     folder = Path(tempfile.mkdtemp(prefix=f"srifty-chaos-{seed}-"))
-    verdict = schedule(folder, seed)
+    verdict = schedule(folder, seed, trained=trained)
     if verdict.problems:
         verdict.problems.append(f"see {folder}")
     else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
+from benchmarks.chaos.lines import lines_of
 from benchmarks.chaos.played_run import PlayedRun, until
 from benchmarks.chaos.toy import BATCH, undisturbed
+from benchmarks.chaos.trained_checks import trained_problems
 
 _LEAST_BILLED_S = 60.0
 _FREE_BEFORE_S = 3600.0
@@ -16,7 +16,10 @@ _FREE_BEFORE_S = 3600.0
 
 def problems(run: PlayedRun) -> list[str]:
     """Returns what is not as it must be after a run's end; nothing: all is well."""
-    found = [*_wrong_samples(run), *_wrong_parameters(run), *_wrong_bill(run)]
+    if run.trained:
+        found = [*trained_problems(run), *_wrong_bill(run)]
+    else:
+        found = [*_wrong_samples(run), *_wrong_parameters(run), *_wrong_bill(run)]
     if not until(lambda: not run.processes(), 20):
         found.append(f"{len(run.processes())} processes are left")
     return found
@@ -68,35 +71,25 @@ def _wrong_bill(run: PlayedRun) -> list[str]:
     The rule is AWS's: by the second from running to stopped, at least a minute; a spot VM that is
     taken back within its first hour is free.
     """
-    status = run.status()
+    with run.ledger() as ledger:
+        bill = ledger.bill(ledger.run().ended_s or 0.0)
     journal = lines_of(run.place / "vms" / "journal.jsonl")
     usd = 0.0
-    for line in status["bill"]:
-        own = [entry for entry in journal if entry["vm"] == line["name"]]
+    for line in bill.vms:
+        own = [entry for entry in journal if entry["vm"] == line.name]
         running_s = [entry["at_s"] for entry in own if entry["kind"] == "launched"]
         stopped_s = [entry["stopped_s"] for entry in own if entry["stopped_s"] is not None]
         if not running_s:
             continue
         if not stopped_s:
-            return [f"{line['name']} has no end"]
-        text = (run.place / "vms" / "vms" / line["name"] / "request.json").read_text()
+            return [f"{line.name} has no end"]
+        text = (run.place / "vms" / "vms" / line.name / "request.json").read_text()
         request = json.loads(text)
         ran_s = stopped_s[0] - running_s[0]
         taken = any(entry["kind"] == "preempted" for entry in own)
         if taken and request["market"] == "spot" and ran_s < _FREE_BEFORE_S:
             continue
         usd += max(_LEAST_BILLED_S, -(-ran_s // 1)) * request["usd_per_hour"] / 3600
-    if abs(usd - status["spent_usd_total"]) >= 0.005:
-        return [f"the ledger says {status['spent_usd_total']:.4f} USD, the journal {usd:.4f}"]
+    if abs(usd - bill.usd) >= 0.005:
+        return [f"the ledger says {bill.usd:.4f} USD, the journal {usd:.4f}"]
     return []
-
-
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    """Returns a file's JSON lines; empty ones and those that a kill tore are passed over."""
-    found: list[dict[str, Any]] = []
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue
-    return found

@@ -36,8 +36,8 @@ def page(verdicts: Sequence[Verdict]) -> str:
         f"`python -m benchmarks.chaos --schedules {len(verdicts)}`",
         "",
         f"{datetime.now(UTC):%Y-%m-%d}; Srifty {__version__}, Python {platform.python_version()}, "
-        f"Linux {platform.release()}, {os.cpu_count()} cores of {platform.machine()} that other "
-        "work shared.",
+        f"Linux {platform.release()}, {os.cpu_count()} cores of {platform.machine()}, "
+        f"load average {os.getloadavg()[1]:.1f}.",
         "",
         f"**{well} of {len(verdicts)} schedules ended as they must**, with {acts} disturbances: "
         "the job ended; every sample of every step was dealt to exactly one worker; the final "
@@ -49,7 +49,9 @@ def page(verdicts: Sequence[Verdict]) -> str:
         "|---|---|---|---|---|",
         *rows,
         "",
-        "Times are real seconds, whatever the run's clock; a run that ended first noticed nothing. "
+        "Times are real seconds, whatever the run's clock, each with how many were taken: where a "
+        "run ended first, where a VM was on its way out, or where a stopped process or a cut link "
+        "went on within seconds, there was nothing to notice. "
         "What was noticed is the loss of a VM, or for workers that their world cannot go on. A "
         "controller resumed when it had read the ledger, done again what was half done, and was "
         "in charge.",
@@ -86,4 +88,5 @@ def _row(kind: str, verdicts: Sequence[Verdict]) -> str:
 
 
 def _worst(seconds: Sequence[float]) -> str:
-    return f"{max(seconds):.1f} s" if seconds else ""
+    """Returns the longest of some times, and of how many."""
+    return f"{max(seconds):.1f} s of {len(seconds)}" if seconds else ""

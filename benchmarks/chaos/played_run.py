@@ -22,8 +22,10 @@ from srifty.cloud.local.processes import VM_TAG
 from srifty.control.ledger import Ledger
 
 _HERE = Path(__file__).parent
-WORKER = _HERE / "worker.py"
-_EVERY = 10
+# A word in the command of the processes that make steps. Those that train are forked from
+# interpreters that have loaded torch.
+STEPPERS = {False: "worker.py", True: "local.preloaded"}
+EVERY, LAST = 10, 20
 _NAME = "chaos"
 _KILLED = -signal.SIGKILL
 
@@ -53,6 +55,7 @@ class PlayedRun:
         vms: what happens to the first VMs, as a scenario file has it.
         refuses: whether some launches are refused.
         links: whether each VM has a link of its own.
+        trained: whether the workers train a network (see `trainer`), or play it (`worker`).
     """
 
     def __init__(
@@ -66,9 +69,12 @@ class PlayedRun:
         vms: Sequence[dict[str, Any]] = (),
         refuses: bool = False,
         links: bool = False,
+        trained: bool = False,
     ) -> None:
         self.folder = folder
         self.steps = steps
+        self.trained = trained
+        self.script = _HERE / ("trainer.py" if trained else "worker.py")
         self.factor = factor
         self.place = folder / "runs" / _NAME
         self.dealt = folder / "dealt"
@@ -141,11 +147,12 @@ class PlayedRun:
         Args:
             killed_at: the write at which it dies (see `controller`); none: it lives.
         """
+        launcher = "preloaded" if self.trained else "plain"
         return self._start(
             killed_at,
-            *("run", "--yes", "--name", _NAME, "--play-gpus", "--launcher", "plain"),
+            *("run", "--yes", "--name", _NAME, "--play-gpus", "--launcher", launcher),
             *("--scenario", str(self.folder / "scenario.yaml"), str(self.folder / "job.yaml")),
-            *("--", str(WORKER), str(self.steps), str(_EVERY), str(self.dealt)),
+            *("--", str(self.script), str(self.steps), str(EVERY), str(self.dealt), str(LAST)),
         )
 
     def resume(self, *killed_at: str) -> subprocess.Popen[bytes]:
@@ -167,16 +174,9 @@ class PlayedRun:
                 start_new_session=True,
             )
 
-    def status(self) -> dict[str, Any]:
-        """Returns what `srifty status` says."""
-        answer = subprocess.run(
-            [sys.executable, "-m", "srifty", "status", _NAME, "--json"],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return json.loads(answer.stdout)
+    def let_end(self) -> None:
+        """Lets the job make its last steps."""
+        self.dealt.with_name("go").touch()
 
     def ledger(self) -> Ledger:
         """Returns the run's ledger, to be read."""
@@ -186,6 +186,11 @@ class PlayedRun:
         """Returns when a controller last looked at its VMs, seconds since 1970; 0: never."""
         heartbeat = self.place / "vms" / "heartbeat"
         return heartbeat.stat().st_mtime if heartbeat.exists() else 0.0
+
+    @property
+    def stepper(self) -> str:
+        """A word in the command of the processes that make steps."""
+        return STEPPERS[self.trained]
 
     def generation(self) -> int:
         """Returns the number of the newest world; 0: there is none."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chaos.checks import lines_of, problems
+from benchmarks.chaos.checks import problems
 from benchmarks.chaos.controller import WHEN
-from benchmarks.chaos.played_run import WORKER, PlayedRun, Process, send, until, was_killed
+from benchmarks.chaos.lines import lines_of
+from benchmarks.chaos.played_run import PlayedRun, Process, send, until, was_killed
 from srifty.cloud.clock import Clock
 from srifty.cloud.local.links import cut, read_link
 from srifty.cloud.local.run_folder import RunFolder, read_json
@@ -84,12 +84,13 @@ def can_cut_links() -> bool:
     return os.geteuid() == 0
 
 
-def schedule(folder: Path, seed: int) -> Verdict:
+def schedule(folder: Path, seed: int, *, trained: bool = False) -> Verdict:
     """Runs one schedule.
 
     Args:
         folder: empty; everything is left there but processes.
         seed: says what is done and when; kinds take turns over the seeds.
+        trained: whether the workers train a network, or play it.
     """
     chance = random.Random(seed)  # noqa: S311 - a schedule, no secret
     verdict = Verdict(seed)
@@ -99,7 +100,7 @@ def schedule(folder: Path, seed: int) -> Verdict:
         _desert(folder, chance, verdict)
     else:
         beside = chance.choices(_BESIDE, k=chance.choice([0, 1, 1, 2]))
-        _Disturbed(folder, chance, verdict, [kind, *beside]).run()
+        _Disturbed(folder, chance, verdict, [kind, *beside], trained=trained).run()
     verdict.seconds = time.monotonic() - began_s
     return verdict
 
@@ -108,7 +109,13 @@ class _Disturbed:
     """A run to which things are done, and which must end well all the same."""
 
     def __init__(
-        self, folder: Path, chance: random.Random, verdict: Verdict, kinds: list[str]
+        self,
+        folder: Path,
+        chance: random.Random,
+        verdict: Verdict,
+        kinds: list[str],
+        *,
+        trained: bool,
     ) -> None:
         self._chance = chance
         self._verdict = verdict
@@ -127,104 +134,97 @@ class _Disturbed:
             vms=vms,
             refuses="refused launches" in kinds,
             links="cut link" in kinds,
+            trained=trained,
         )
+        at_write = "kill controller at a write"
+        # They are done first: the run is begun by a controller that will die so.
+        self._writes = [Deed(kind) for kind in kinds if kind == at_write]
+        self._acts = [Deed(kind) for kind in kinds if kind != at_write]
+        verdict.deeds += [*self._writes, *self._acts]
         self._measures: list[Callable[[], None]] = []
+        self._leader = self._run.start(*self._write_to_die_at())
 
     def run(self) -> None:
         """Runs it to its end, and judges."""
         run, verdict = self._run, self._verdict
-        at_write = "kill controller at a write"
-        writes = [Deed(kind) for kind in self._kinds if kind == at_write]
-        verdict.deeds += [Deed(kind) for kind in self._kinds if kind != at_write]
-        verdict.deeds[:0] = writes  # they are done first, and the run is begun by them
-        acts = [deed for deed in verdict.deeds if deed not in writes]
-        leader = run.start(*self._write_to_die_at(writes))
         try:
-            until(lambda: run.processes() or leader.poll() is not None)
-            for deed in acts:
-                self._wait(leader)
-                leader = self._mend(leader, writes)
-                leader = self._do(deed, leader)
-            code: int | None = None
-            end_s = time.monotonic() + _PATIENCE_S
-            while code is None and time.monotonic() < end_s:
-                leader = self._mend(leader, writes)
-                try:
-                    code = leader.wait(1.0)
-                except subprocess.TimeoutExpired:
-                    continue
-                if was_killed(leader) and any(not deed.is_done for deed in writes):
-                    code = None
-            if code != 0:
-                verdict.problems.append(f"ended with {code}: {run.last_words()}")
-            else:
+            until(lambda: run.processes() or not self._goes_on())
+            for deed in self._acts:
+                end_s = time.monotonic() + self._chance.uniform(0.0, 2.5)
+                until(lambda end_s=end_s: time.monotonic() > end_s or not self._goes_on())
+                self._do(deed)
+            run.let_end()
+            until(lambda: not self._goes_on(), _PATIENCE_S)
+            code = self._leader.poll()
+            if code == 0:
                 verdict.problems += problems(run)
+            else:
+                verdict.problems.append(f"ended with {code}: {run.last_words()}")
             for measure in self._measures:
                 measure()
         finally:
-            leader.kill()
-            leader.wait()
+            self._leader.kill()
+            self._leader.wait()
             run.kill_all()
 
-    def _write_to_die_at(self, writes: list[Deed]) -> tuple[str, ...]:
-        if all(deed.is_done for deed in writes):
+    def _goes_on(self) -> bool:
+        """Whether the run has not ended; resumes after a controller that died at a write."""
+        deed = next((deed for deed in self._writes if not deed.is_done), None)
+        if deed is not None and was_killed(self._leader):
+            deed.is_done = True
+            self._resume(deed, *self._write_to_die_at())
+        return self._leader.poll() is None
+
+    def _write_to_die_at(self) -> tuple[str, ...]:
+        if all(deed.is_done for deed in self._writes):
             return ()
         when = self._chance.choice(WHEN)
         return str(1 if when == "asked" else self._chance.randrange(1, 6)), when
 
-    def _wait(self, leader: subprocess.Popen[bytes]) -> None:
-        end_s = time.monotonic() + self._chance.uniform(0.0, 2.5)
-        while time.monotonic() < end_s and leader.poll() is None:
-            time.sleep(0.02)
-
-    def _mend(self, leader: subprocess.Popen[bytes], writes: list[Deed]) -> subprocess.Popen[bytes]:
-        """Resumes after a controller that died at a write."""
-        deed = next((deed for deed in writes if not deed.is_done), None)
-        if deed is None or not was_killed(leader):
-            return leader
-        deed.is_done = True
-        return self._resume(deed, *self._write_to_die_at(writes))
-
-    def _resume(self, deed: Deed, *killed_at: str) -> subprocess.Popen[bytes]:
+    def _resume(self, deed: Deed, *killed_at: str) -> None:
         run = self._run
         begun = (run.place / "ledger.db").exists()
         before = run.takeovers()
         asked_s = time.monotonic()
-        leader = run.resume(*killed_at)
-        until(lambda: run.takeovers() > before or leader.poll() is not None or not begun)
+        self._leader = run.resume(*killed_at)
+        until(lambda: run.takeovers() > before or self._leader.poll() is not None or not begun)
         if begun and run.takeovers() > before:
             deed.resumed_s = time.monotonic() - asked_s
-        return leader
 
-    def _do(self, deed: Deed, leader: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-        """Does something to the run now; returns who controls it then."""
-        if leader.poll() is not None:
-            return leader
+    def _do(self, deed: Deed) -> None:
+        """Does something to the run now, unless it has ended."""
         match deed.kind:
             case "kill controller":
-                leader.kill()
-                leader.wait()
-                deed.is_done = True
-                time.sleep(self._chance.uniform(0.0, 1.0))
-                return self._resume(deed)
+                if self._goes_on():
+                    self._leader.kill()
+                    self._leader.wait()
+                    deed.is_done = True
+                    time.sleep(self._chance.uniform(0.0, 1.0))
+                    self._resume(deed)
             case "kill agent" | "stop agent":
                 self._signal(deed, "local.agent", self._when_lost)
             case "kill worker" | "stop worker":
-                self._signal(deed, WORKER.name, self._when_ended)
+                self._signal(deed, self._run.stepper, self._when_ended)
             case "cut link":
                 self._cut(deed)
             case _:
                 # The scenario does it; what it did is in the journal.
                 self._measures.append(lambda: self._look_up(deed))
-        return leader
+
+    def _find(self, word: str) -> Process | None:
+        """Returns a process of a VM, once there is one; None: the run ended before."""
+        found: list[Process] = []
+        while not found and self._goes_on():
+            found = self._run.processes(word)
+            time.sleep(0.0 if found else 0.1)
+        return self._chance.choice(found) if found else None
 
     def _signal(
         self, deed: Deed, word: str, when: Callable[[Process], Callable[[], float | None]]
     ) -> None:
-        found = self._run.processes(word)
-        if not found:
+        process = self._find(word)
+        if process is None:
             return
-        process = self._chance.choice(found)
         number = signal.SIGKILL if deed.kind.startswith("kill") else signal.SIGSTOP
         self._note(deed, when(process))
         send(process.pid, number)
@@ -233,15 +233,15 @@ class _Disturbed:
             send(process.pid, signal.SIGCONT)
 
     def _cut(self, deed: Deed) -> None:
-        found = self._run.processes("local.agent")
-        if not found:
+        # Once there are workers, their VMs have links.
+        process = self._find(self._run.stepper)
+        if process is None:
             return
-        vm = self._chance.choice(found).vm
-        request = read_json(RunFolder(self._run.place / "vms").vm(vm).request)
+        request = read_json(RunFolder(self._run.place / "vms").vm(process.vm).request)
         link = None if request is None else read_link(request["link"])
         if link is None:
             return
-        self._note(deed, self._when_lost(Process(0, vm)))
+        self._note(deed, self._when_lost(process))
         deed.is_done = cut(link)
         if self._chance.random() < 0.25:
             time.sleep(self._chance.uniform(0.2, 3.0))

@@ -1,10 +1,11 @@
 """A worker without torch whose steps are as all-or-nothing as a gradient's exchange.
 
-python worker.py STEPS STEPS_PER_SAVE DEALT
+python worker.py STEPS STEPS_PER_SAVE DEALT LAST_STEPS
 
 Each step all workers meet, as in an allreduce: one that is gone ends all others, one that hangs
 hangs them. What each worker was dealt in each step is appended to a file of its own in the folder
-DEALT. Worker 0 saves; all go on from the newest save.
+DEALT. Worker 0 saves; all go on from the newest save. The last steps are made only once there is
+a file `go` beside DEALT: so that a run does not end before all was done to it.
 """
 
 from __future__ import annotations
@@ -94,13 +95,16 @@ def main() -> None:
         with path.open("ab") as file:
             file.write(b"\n" + json.dumps(line | {"at": time.time()}).encode() + b"\n")
 
+    stop_file, go = Path(os.environ["SRIFTY_STOP"]), dealt.with_name("go")
+    last = steps - int(sys.argv[4])
     say(log, start=step, workers=world_size)
     while step < steps:
         began_s = time.perf_counter()
         time.sleep(json.loads(pace.read_text(encoding="utf-8"))["step_s"])
+        while step == last and not go.exists() and not stop_file.exists():
+            time.sleep(0.02)
         mine = toy.samples(step, first, count)
-        stop = Path(os.environ["SRIFTY_STOP"]).exists()
-        gradients, stop = meeting.meet(toy.gradient(parameters, mine), stop=stop)
+        gradients, stop = meeting.meet(toy.gradient(parameters, mine), stop=stop_file.exists())
         parameters = toy.after(parameters, gradients)
         say(own, step=step, first=mine.start, count=count)
         say(log, step=step, seconds=time.perf_counter() - began_s)

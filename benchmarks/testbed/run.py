@@ -57,8 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.work.absolute() / arguments.size
     if not arguments.resume:
         shutil.rmtree(folder, ignore_errors=True)
+    variation = load_variation()
     if arguments.size == "full":
-        campaigns = full(load_variation())
+        campaigns = full(variation)
     else:
         campaigns = smoke() if arguments.size == "smoke" else short()
     began_s = time.monotonic()
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "testbed.csv").write_text(csv_text(results), encoding="utf-8")
-        page = page_text(results, f"{command} -o docs/results")
+        page = page_text(results, f"{command} -o docs/results", variation)
         (arguments.output / "testbed.md").write_text(page, encoding="utf-8")
     print(_summary(results))
     return 0

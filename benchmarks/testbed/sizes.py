@@ -64,7 +64,7 @@ def full(variation: Variation) -> Campaigns:
     # Other draws of the seed give other models and ways for the same network.
     drawn = {
         case.label: case
-        for seed in (0, 1, 2)
+        for seed in range(5)
         for case in all_cases(seed=seed)
         if case.family == _VARIED_FAMILY and case.part != RATE and case.world_size <= 4
     }
@@ -72,11 +72,11 @@ def full(variation: Variation) -> Campaigns:
         steady,
         cases=tuple(drawn.values()),
         worlds=(2, 4),
-        probe_s=10.0,
+        probe_s=6.0,
         profile_s=50.0,
         repeats=1,
         iterations=24,
         variation=variation,
-        allocations=8,
+        allocations=16,
     )
     return Campaigns(steady, varied)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,17 @@ def test_the_spread_between_allocations_is_measured_where_there_are_three():
     noisy = sweep(noise=0.2, repeats=8, sizes=[2**22, 2**24])
     assert atlas_of(noisy).allocation_fraction == pytest.approx(0.2, rel=0.25)
     assert atlas_of(sweep(noise=0.2, repeats=2)).allocation_fraction == pytest.approx(0.10)
+
+
+def test_a_slow_allocation_raises_the_mean_above_the_median():
+    one = sweep(worlds=((16, 4),), sizes=[2**24])[0]
+    slow = [replace(one, run=f"a{k}", time_s=one.time_s * f) for k, f in enumerate((1, 1, 1, 1.8))]
+    # Repeats within an allocation are no allocations.
+    slow += [replace(slow[0], run="a0/2"), replace(slow[0], run="a0/3")]
+    atlas = atlas_of(slow)
+    assert atlas.allocation_mean == pytest.approx(1.2)
+    assert atlas.allocation_fraction == pytest.approx(np.log(1.8) / 2)
+    assert atlas_of(slow[:2]).allocation_mean == 1.0
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from srifty.cli._runs import find_run, reopened_job
 from srifty.cloud.local.processes import kill_all, tagged
@@ -96,12 +97,65 @@ def test_the_worst_case_and_the_request_are_shown_before_anything_is_rented(plac
     assert not (place / "runs").exists()
 
 
+RENTED = JOB + "run: {secrets: [TOKEN_OF_MINE], checkpoint: 's3://bucket/r'}\n"
+
+
+def test_what_ray_would_be_asked_for_is_shown_without_a_cluster(place, monkeypatch):
+    monkeypatch.setenv("HOME", str(place))
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setenv("TOKEN_OF_MINE", "hush")
+    write_job(place, RENTED, PROFILE)
+    options = ("run", "--backend", "ray", "--dry-run", "--json")
+    shown = srifty(*options, place / "job.yaml", "--", WORKER)
+    assert shown.code == 0, shown.err
+    assert "hush" not in shown.out
+    request = json.loads(shown.out)["request"]
+    assert request["secrets"] == ["TOKEN_OF_MINE"]
+    assert request["cluster"]["available_node_types"].keys() == {
+        "head",
+        "g4dn.xlarge-spot-us-east-1",
+    }
+    write_job(place, JOB, PROFILE)
+    apart = srifty(*options, place / "job.yaml", "--", WORKER)
+    assert apart.code == 2
+    assert "run.checkpoint" in apart.err
+
+
+def test_the_cluster_file_has_a_node_type_for_each_offer(place, monkeypatch):
+    monkeypatch.setenv("TOKEN_OF_MINE", "hush")
+    write_job(place, RENTED, PROFILE)
+    path = place / "cluster.yaml"
+    options = ("--backend", "ray", "--name", "r1", "--max-cost", "2", "--cluster-file", path)
+    ended = srifty("run", *options, place / "job.yaml", "--", "train.py", "--name", "two words")
+    assert ended.code == 0, ended.err
+    up, run, *_ = ended.out.splitlines()
+    assert up == f"ray up -y {path}"
+    for words in ("--yes --backend ray --name r1 --max-cost 2", "two words", "srifty_job/job.yaml"):
+        assert words in run
+    assert "hush" not in path.read_text() + ended.out
+    document = yaml.safe_load(path.read_text())
+    most = {
+        name: kind.get("max_workers") for name, kind in document["available_node_types"].items()
+    }
+    assert most == {
+        "head": None,
+        "g4dn.xlarge-spot-us-east-1": 2,
+        "g4dn.2xlarge-spot-us-east-1": 1,
+        "g4dn.2xlarge-on-demand-us-east-1": 1,
+    }
+    assert document["file_mounts"]["~/srifty_job"] == str(place)
+    assert not (place / "runs").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "text", "words"),
     [
         ((), JOB.replace("budget_usd: 5\n", ""), "--max-cost"),
         (("--name", "x"), JOB, "--yes"),
         (("--yes", "--backend", "moon"), JOB, "no back end"),
+        (("--yes", "--backend", "ray", "--scenario", "x.yaml"), JOB, "only VMs of --backend local"),
+        (("--yes", "--backend", "ray", "--launcher", "plain"), JOB, "other launchers"),
+        (("--yes", "--cluster-file", "c.yaml"), JOB, "only --backend ray"),
     ],
 )
 def test_what_is_refused_before_anything_is_rented(place, options, text, words):
@@ -110,6 +164,7 @@ def test_what_is_refused_before_anything_is_rented(place, options, text, words):
     assert ended.code == 2
     assert words in ended.err
     assert "Traceback" not in ended.err
+    assert not (place / "runs").exists()
 
 
 def test_a_job_without_a_plan_rents_nothing(place):
@@ -208,3 +263,38 @@ def test_workers_can_be_forked_from_a_loaded_interpreter(place):
     assert ended.code == 0, ended.err
     with Ledger.read(find_run("r1").ledger) as ledger:
         assert ledger.run().document["command"] == [str(WORKER), "30", "5"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("job.yaml", "--yes", "--", "w.py"), "options come before"),
+        (("--yes", "job.yaml", "--", "nowhere.py"), "no such script"),
+        (("--yes", "--name", "a/../b", "job.yaml", "--", "w.py"), "cannot name a run"),
+    ],
+)
+def test_slips_of_the_command_line_cost_nothing(place, monkeypatch, words, said):
+    monkeypatch.chdir(place)
+    ended = srifty("run", *words)
+    assert ended.code == 2
+    assert said in ended.err
+    assert not (place / "runs").exists()
+
+
+def test_a_controller_that_fails_says_what_becomes_of_the_vms(place, monkeypatch):
+    def fail(self: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("srifty.control.controller.Controller.look", fail)
+    ended = run(place)
+    assert ended.code == 1
+    assert "srifty stop r1" in ended.err
+    assert "srifty resume r1" in srifty("status", "r1").out
+    assert srifty("stop", "r1").code == 0
+
+
+def test_workers_that_fail_are_quoted(place):
+    ended = srifty("run", *OPTIONS, place / "job.yaml", "--", "-c", "raise ValueError('so it is')")
+    assert ended.code == 4
+    assert "failed with code 1: ValueError: so it is" in ended.err
+    assert "ValueError: so it is" in json.loads(srifty("status", "r1", "--json").out)["message"]

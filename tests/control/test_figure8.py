@@ -48,6 +48,24 @@ def test_both_plans_are_the_papers():
     assert decision.number("chosen_finish_s") == pytest.approx(150 + 5 + 101, abs=1)
 
 
+def test_while_its_vms_boot_the_plan_stays():
+    """Were they to be launched anew, only several passes on the survivor would be fast enough."""
+    bench = open_job(JOB, [])
+    planning = planning_of(bench, bench.job)
+    _, decision = decision_after_the_loss()
+    ordered = planning.candidate(decision.config)
+    held, now_s = dict(ordered.vms), 290.0
+    p3, g3 = sorted(held, key=lambda pool: held[pool])
+    pools = Pools().after(VmEvent(223.0, VmEventKind.PREEMPTED, "vm-2", p3), PolicyRule().pools)
+    candidates = planning.candidates(Progress(now_s, 200, 200, spent_usd=0.3), pools, held)
+    assert any(candidate.has_passes for candidate in candidates)
+    situation = Situation(
+        now_s, 200, spent_usd=0.3, ordered=ordered, ready={p3: 1}, booting={g3: 8}, boot_left_s=87.0
+    )
+    again = decide(planning.job, candidates, situation, pools, PolicyRule())
+    assert (again.kind, again.config) == (DecisionKind.STAY, decision.config)
+
+
 def test_without_preference_the_rest_is_in_time_too_and_no_dearer():
     _, preferring = decision_after_the_loss()
     _, free = decision_after_the_loss("offers.prefer=[]")
@@ -65,7 +83,7 @@ def test_with_several_passes_the_survivor_alone_is_fast_enough():
 def test_the_page_has_both_runs_and_the_paper_side_by_side():
     ours = {what: at_s + 1 for what, at_s in PAPER_S.items()} | {"all is saved and released": 425.0}
     result = {
-        "prefers": True, "timeline": ours, "worlds": [], "forecast_s": 302.0,
+        "prefers": True, "clock_factor": 2.0, "timeline": ours, "worlds": [], "forecast_s": 302.0,
         "forecast_usd_total": 0.35, "at_s": 425.0, "deadline_s": 500.0, "spent_usd_total": 0.5,
         "difference": 1.8e-7, "largest": 0.86, "machine": "any", "date": "2026-01-01",
     }  # fmt: skip

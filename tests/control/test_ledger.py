@@ -248,3 +248,17 @@ def test_controllers_that_are_killed_lose_and_double_nothing(path):
         assert set(said) <= {step.document["round"] for step in done}
     assert len(said) == len(set(said))
     assert torn > 0  # some were killed in the middle of a round
+
+
+def test_a_ledger_that_cannot_be_begun_leaves_its_name_free(tmp_path, monkeypatch):
+    path = tmp_path / "run" / "ledger.db"
+
+    def full(_: object) -> str:
+        raise InputError("the disk is full")
+
+    monkeypatch.setattr("srifty.control.ledger.json.dumps", full)
+    with pytest.raises(InputError, match="full"):
+        Ledger.create(path, RUN)
+    assert not path.exists()
+    monkeypatch.undo()
+    Ledger.create(path, RUN).close()

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srifty.control import (
+    Blame,
     Candidate,
+    Culprit,
     Pace,
     PolicyRule,
     PoolRule,
@@ -32,6 +34,7 @@ from srifty.errors import InputError
 from .runs import LARGE, SMALL, candidate, counts, job, offer, vms_of
 
 SPOT, FIRM = offer(SMALL, 0.3, Market.SPOT), offer(SMALL, 1.0)
+OTHER = offer(LARGE, 4.0)
 ON_SPOT = candidate((SPOT, 1), iteration_s=1.0)
 ON_FIRM = candidate((FIRM, 1), iteration_s=1.0)
 RULE = PolicyRule()
@@ -202,6 +205,24 @@ def test_one_slow_vm_is_replaced_and_the_others_train_on():
     assert decision.config == plan.config
     assert decision.replace == ("vm3",)
     assert decision.train_on
+
+
+def test_without_an_alarm_a_slow_vm_is_replaced_too():
+    plan = candidate((FIRM, 4), iteration_s=1.0)
+    situation = running(plan, slow_vm=("vm3", Pool.of(FIRM)), pace=Pace(0.6, 0.62, 300.0))
+    decision = decide(job(3600, deadline_s=9000), (plan,), situation, Pools(), RULE)
+    assert (decision.kind, decision.cause) == (DecisionKind.MOVE, Cause.SLOW_VM)
+    assert (decision.config, decision.replace) == (plan.config, ("vm3",))
+
+
+def test_a_slow_network_is_said_to_be_the_cause():
+    plan, other = candidate((FIRM, 4), iteration_s=1.0), candidate((OTHER, 1), iteration_s=1.0)
+    slow = Blame(Culprit.NETWORK, None, 0.7, 0.0, 0.65)
+    situation = alarmed(plan, 0.6, left=3000.0, blame=slow)
+    decision = decide(job(3600, deadline_s=4500), (plan, other), situation, Pools(), RULE)
+    assert (decision.kind, decision.cause) == (DecisionKind.MOVE, Cause.SLOW_NETWORK)
+    assert decision.config == other.config
+    assert decision.number("network_excess_s") == 0.65
 
 
 def test_money_is_a_hard_cap():

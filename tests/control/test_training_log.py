@@ -41,3 +41,17 @@ def test_the_newest_checkpoint_is_found_by_its_name(tmp_path):
     for name in ("step-000000000030", "step-000000000004", ".unfinished-step-000000000040"):
         (tmp_path / name).mkdir()
     assert newest_checkpoint(tmp_path) == 30
+
+
+def test_where_a_workers_time_goes():
+    log = TrainingLog(float)
+    took = [
+        {"step": step, "at": 10.0 + step, "seconds": 1.0, "exchange_s": 0.25 if step % 2 else None}
+        for step in range(6)
+    ]
+    log.read([lines(0, *took), lines(1, *({**line, "exchange_s": 0.5} for line in took))])
+    first, second = log.worker_steps(("vm-1", "vm-2"), 0.0, 2.0)
+    assert (first.vm, first.compute_s, first.exchange_s) == ("vm-1", 1.5, 0.5)
+    assert (second.worker, second.compute_s, second.exchange_s) == (1, 1.0, 1.0)
+    assert log.worker_steps(("vm-1", "vm-2", "vm-3"), 0.0, 1.0) == ()
+    assert log.worker_steps(("vm-1",), 14.5, 1.0) == ()

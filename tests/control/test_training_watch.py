@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from srifty.cloud.backend import VmWorkers, WorkersStatus, World, WorldVm
@@ -12,6 +15,7 @@ from srifty.control.training_log import TrainingLog
 from srifty.control.training_watch import TrainingWatch
 from srifty.core.events import Pool
 from tests.builders import make_config
+from tests.control.played import PlayedRun
 from tests.control.runs import SMALL, job, offer
 
 
@@ -50,10 +54,11 @@ def watched():
     world = World(1, (WorldVm("a", 1), WorldVm("b", 1)), ("train.py",), "32,32")
     state.training = Training(world, make_config((spot, 2, 32)), 0.0, 0)
     hands, workers = Hands(), Workers()
+    planning = replace(PlayedRun(Path()).planning, job=job())
 
     def watch(rule: RunRule) -> TrainingWatch:
         return TrainingWatch(
-            state, job(), workers, None, clock, hands, None, policy=PolicyRule(), rule=rule
+            state, planning, workers, None, clock, hands, None, policy=PolicyRule(), rule=rule
         )
 
     return state.training, workers, hands, watch

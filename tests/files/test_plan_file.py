@@ -63,6 +63,17 @@ def test_what_plan_writes_is_read(tmp_path):
     assert (settings.image, settings.workdir) == ("ami-1", ".")
 
 
+def test_a_spot_plan_with_explanations_is_read(tmp_path):
+    path = tmp_path / "plan.json"
+    text = job_text(("[on-demand, spot]", "[spot]"))
+    outcome = srifty("plan", write_job(tmp_path, text), "--explain", "-o", path)
+    assert outcome.code == 0, outcome.err
+    written = json.loads(path.read_text())
+    assert written["plan"]["interruptions"] is not None
+    assert written["explanations"]
+    assert {group.market for group in read_plan(path).groups} == {Market.SPOT}
+
+
 def test_a_plan_that_meets_no_limits_is_no_plan(tmp_path):
     path = tmp_path / "plan.json"
     job = write_job(tmp_path, job_text(extra="deadline: 1ms"))

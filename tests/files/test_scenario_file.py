@@ -20,6 +20,7 @@ pools:
     vms:
       - {nth: 1, act: preempt, at_iteration: 200}
       - {nth: 2, act: slow, after: 100s, factor: 1.3, for: 5m}
+      - {nth: 2, act: delay, at: 0s, by: 250ms}
       - {nth: 3, act: cut, at: 2m, for: 30s}
     link_mbit: 1000
   - supply: 3
@@ -44,6 +45,7 @@ def test_a_scenario(path):
         (
             (1, Happening(Act.PREEMPT, at_iteration=200)),
             (2, Happening(Act.SLOW, after_s=100.0, factor=1.3, lasts_s=300.0)),
+            (2, Happening(Act.DELAY, at_s=0.0, by_s=0.25)),
             (3, Happening(Act.CUT, at_s=120.0, lasts_s=30.0)),
         ),
         1000.0,

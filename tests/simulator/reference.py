@@ -78,7 +78,8 @@ def reference_iteration_s(simulator, job, config) -> float:
         elif job.sync.slots == 1:
             end_s = one_slot_end(ready_s, alone_s)
         else:
-            end_s = slots_end(ready_s, alone_s, work, capacity, job.sync.slots)
+            line_s = [min(w / capacity, t) for w, t in zip(work, alone_s, strict=True)]
+            end_s = slots_end(ready_s, alone_s, line_s, job.sync.slots)
 
     optimizer_s = max(w.optimizer_s for w in workers)
     return max(input_s(job, config), max(compute_s, end_s) + optimizer_s)
@@ -236,34 +237,37 @@ def one_slot_end(ready_s, alone_s) -> float:
     return now
 
 
-def slots_end(ready_s, alone_s, work, capacity, slots) -> float:
-    """At most `slots` at a time: each pays its latency, then the running ones share evenly."""
-    cap = capacity
-    work = [min(w, cap * t) for w, t in zip(work, alone_s, strict=True)]
+def slots_end(ready_s, alone_s, line_s, slots) -> float:
+    """At most `slots` at a time; those in flight wait for latencies and, queued, for the line."""
     waiting = []
     for k, ready in enumerate(ready_s):
         waiting.append((max(ready, waiting[-1][0]) if waiting else ready, k))
-    starting: list[list[float]] = []  # [seconds left, work]
-    moving: list[float] = []  # bus bytes left
+    left: dict[int, float] = {}
     now = 0.0
-    while waiting or starting or moving:
-        room = slots is None or len(starting) + len(moving) < slots
-        if waiting and room and waiting[0][0] <= now:
-            k = waiting.pop(0)[1]
-            starting.append([max(alone_s[k] - work[k] / cap, 0.0), work[k]])
-            continue
-        steps = [entry[0] for entry in starting]
-        steps += [left * len(moving) / cap for left in moving]
-        if waiting and room:
-            steps.append(waiting[0][0] - now)
-        step = min(steps)
-        share = step * cap / len(moving) if moving else 0.0
-        ended = [left * len(moving) / cap <= step for left in moving]
-        moving = [left - share for left, end in zip(moving, ended, strict=True) if not end]
-        moving += [entry[1] for entry in starting if entry[0] <= step]
-        starting = [[left - step, w] for left, w in starting if left > step]
+    while waiting or left:
+        took = whole_times({k: (alone_s[k] - line_s[k], line_s[k]) for k in left})
+        first = min(left, key=lambda k: left[k] * took[k], default=None)
+        step = math.inf if first is None else left[first] * took[first]
+        if waiting and (slots is None or len(left) < slots) and waiting[0][0] - now <= step:
+            step = max(waiting[0][0] - now, 0.0)
+            first = None
+        left = {k: part - step / took[k] for k, part in left.items() if k != first}
+        if first is None:
+            left[waiting.pop(0)[1]] = 1.0
         now += step
     return now
+
+
+def whole_times(flying) -> dict[int, float]:
+    """Seconds that transfers in flight take, by repeating R = L + Σ Q L, Q = R / (A + R)."""
+    queue = dict.fromkeys(flying, 0.0)
+    while True:
+        total = sum(queue[k] * line for k, (_, line) in flying.items())
+        at_line = {k: line + total - queue[k] * line for k, (_, line) in flying.items()}
+        new = {k: at_line[k] / (wait + at_line[k]) for k, (wait, _) in flying.items()}
+        if all(abs(new[k] - queue[k]) <= 1e-15 for k in flying):
+            return {k: wait + at_line[k] for k, (wait, _) in flying.items()}
+        queue = new
 
 
 def paper_end(ready_s, alone_s, work, capacity) -> float:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srifty.simulator import lockstep
-from srifty.simulator.sharing import share_paper, share_slots
+from srifty.simulator.sharing import line_seconds, share_paper, share_slots
 
 SLOTS = [1, 2, 3, 16, None]
 EXACT = 1e-9
@@ -18,7 +18,7 @@ transfer = st.tuples(st.floats(0, 2.0), positive, st.floats(1.0, 1e9))
 def test_the_recurrence_of_one_slot_agrees_with_the_event_queue(transfers, capacity):
     ready, alone, work = (np.array(column) for column in zip(*transfers, strict=True))
     ends = lockstep.one_slot(ready[None], alone[None])
-    exchange = share_slots(ready, alone, work, capacity, 1)
+    exchange = share_slots(ready, alone, line_seconds(work, alone, capacity), 1)
     assert ends.end_s[0] == pytest.approx(exchange.last_end_s, rel=EXACT)
 
 
@@ -43,9 +43,10 @@ def random_rows(seed, *, rows=250, count=9, ties=False):
 @pytest.mark.parametrize("slots", SLOTS)
 def test_slots_agree_with_the_event_queue(slots, ties):
     ready, alone, work, capacity, _ = random_rows(1, ties=ties)
-    ends = lockstep.some_slots(ready, alone, work, capacity, slots)
+    line = line_seconds(work, alone, capacity[:, None])
+    ends = lockstep.some_slots(ready, alone, line, slots)
     for r in range(len(ready)):
-        exchange = share_slots(ready[r], alone[r], work[r], float(capacity[r]), slots)
+        exchange = share_slots(ready[r], alone[r], line[r], slots)
         assert ends.end_s[r] == pytest.approx(exchange.last_end_s, rel=EXACT)
         assert ends.last_busy_start_s[r] == pytest.approx(exchange.last_busy_start_s, rel=EXACT)
 
@@ -53,9 +54,10 @@ def test_slots_agree_with_the_event_queue(slots, ties):
 @pytest.mark.parametrize("ties", [False, True])
 def test_one_slot_starts_its_last_busy_span_where_the_event_queue_does(ties):
     ready, alone, work, capacity, _ = random_rows(2, ties=ties)
+    line = line_seconds(work, alone, capacity[:, None])
     ends = lockstep.one_slot(ready, alone)
     for r in range(len(ready)):
-        exchange = share_slots(ready[r], alone[r], work[r], float(capacity[r]), 1)
+        exchange = share_slots(ready[r], alone[r], line[r], 1)
         assert ends.end_s[r] == pytest.approx(exchange.last_end_s, rel=EXACT)
         assert ends.last_busy_start_s[r] == pytest.approx(exchange.last_busy_start_s, rel=EXACT)
 
@@ -64,9 +66,10 @@ def test_one_slot_starts_its_last_busy_span_where_the_event_queue_does(ties):
 def test_slots_take_unsorted_ready_times_in_the_order_of_issue(slots):
     ready, alone, work, capacity, _ = random_rows(3, rows=80)
     ready = np.random.default_rng(0).permuted(ready, axis=1)
-    ends = lockstep.some_slots(ready, alone, work, capacity, slots)
+    line = line_seconds(work, alone, capacity[:, None])
+    ends = lockstep.some_slots(ready, alone, line, slots)
     for r in range(len(ready)):
-        exchange = share_slots(ready[r], alone[r], work[r], float(capacity[r]), slots)
+        exchange = share_slots(ready[r], alone[r], line[r], slots)
         assert ends.end_s[r] == pytest.approx(exchange.last_end_s, rel=EXACT)
 
 
@@ -92,13 +95,11 @@ def test_the_paper_s_rule_with_equal_sizes_and_all_at_once():
 
 # The hand-worked cases of test_sharing.py, all in one table.
 def test_three_transfers_by_hand():
-    ready = np.array([[0.0, 0.25, 0.25]])
-    alone, work = np.full((1, 3), 1.5), np.full((1, 3), 100.0)
-    capacity = np.array([100.0])
-    expected = {1: 4.5, 2: 3.75, 3: 3.5, 16: 3.5, None: 3.5}
-    for slots, end in expected.items():
-        ends = lockstep.some_slots(ready, alone, work, capacity, slots)
-        assert ends.end_s[0] == pytest.approx(end, rel=1e-14)
+    ready = np.array([[0.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    alone, line = np.array([[2.5] * 3, [3.0] * 3]), np.ones((2, 3))
+    for slots, row, end in ((1, 0, 7.5), (2, 0, 5.5), (3, 1, 4.0), (16, 1, 4.0), (None, 1, 4.0)):
+        ends = lockstep.some_slots(ready, alone, line, slots)
+        assert ends.end_s[row] == pytest.approx(end, rel=1e-12)
 
 
 def test_a_transfer_that_starts_as_another_ends_makes_no_pause():
@@ -109,8 +110,8 @@ def test_a_transfer_that_starts_as_another_ends_makes_no_pause():
     size_class = np.zeros(3, dtype=int)
     for ends in (
         lockstep.one_slot(ready, alone),
-        lockstep.some_slots(ready, alone, work, capacity, 1),
-        lockstep.some_slots(ready, alone, work, capacity, 2),
+        lockstep.some_slots(ready, alone, alone, 1),
+        lockstep.some_slots(ready, alone, alone, 2),
         lockstep.paper_sharing(ready, alone, work, capacity, size_class),
     ):
         assert ends.last_busy_start_s.tolist() == [0.0, 3.0]
@@ -123,7 +124,9 @@ def test_a_lone_transfer_takes_exactly_its_time(own):
     expected = 0.25 + 100 / own
     assert lockstep.one_slot(ready, alone).end_s[0] == expected
     for slots in SLOTS:
-        assert lockstep.some_slots(ready, alone, work, capacity, slots).end_s[0] == expected
+        line = line_seconds(work, alone, capacity[:, None])
+        ends = lockstep.some_slots(ready, alone, line, slots)
+        assert ends.end_s[0] == pytest.approx(expected, rel=1e-15)
     ends = lockstep.paper_sharing(ready, alone, work, capacity, np.array([0]))
     assert ends.end_s[0] == expected
 
@@ -138,7 +141,7 @@ def test_without_latency_all_rules_that_fill_the_line_end_together():
     alone = work / capacity[:, None]
     expected = work.sum(axis=1) / 100
     for slots in SLOTS:
-        ends = lockstep.some_slots(ready, alone, work, capacity, slots)
+        ends = lockstep.some_slots(ready, alone, alone, slots)
         assert ends.end_s == pytest.approx(expected, rel=1e-12)
     ends = lockstep.paper_sharing(ready, alone, work, capacity, np.arange(7))
     assert ends.end_s == pytest.approx(expected, rel=1e-12)
@@ -149,7 +152,8 @@ def test_arguments_are_left_alone():
     before = [part.copy() for part in (ready, alone, work, capacity)]
     _, size_class = np.unique(sizes, return_inverse=True)
     lockstep.one_slot(ready, alone)
-    lockstep.some_slots(ready, alone, work, capacity, 2)
+    line = line_seconds(work, alone, capacity[:, None])
+    lockstep.some_slots(ready, alone, line, 2)
     lockstep.paper_sharing(ready, alone, work, capacity, size_class)
     for now, then in zip((ready, alone, work, capacity), before, strict=True):
         assert (now == then).all()

@@ -9,6 +9,7 @@ from benchmarks.testbed.predict import PREDICTORS
 from benchmarks.testbed.report import Interval, csv_text, page_text
 from benchmarks.testbed.results import Result, append_result, read_results
 from benchmarks.testbed.task import Seat, Task
+from benchmarks.testbed.variance import STATED
 
 
 def result(measured_s, forecast_s, *, part="probed", varied=False, void="", p90_s=1.2):
@@ -42,7 +43,7 @@ def result(measured_s, forecast_s, *, part="probed", varied=False, void="", p90_
 
 def test_void_runs_are_counted_shown_and_left_out_of_the_errors():
     results = (result(1.0, 1.02), result(2.0, 2.02), result(1.0, 9.0, void="the CPU was busy"))
-    page = page_text(results, "the command")
+    page = page_text(results, "the command", STATED)
     assert "1 runs are void" in page
     assert "the CPU was busy" in page
     assert "| world size and link | 2 | 1.5 (2) |" in page
@@ -50,7 +51,7 @@ def test_void_runs_are_counted_shown_and_left_out_of_the_errors():
 
 
 def test_a_missed_bar_is_called_missed():
-    assert "2.5: missed" in page_text((result(1.0, 1.1),), "the command")
+    assert "2.5: missed" in page_text((result(1.0, 1.1),), "the command", STATED)
 
 
 def test_every_run_stands_in_the_table():

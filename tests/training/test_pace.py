@@ -25,3 +25,12 @@ def test_without_a_pace_nothing_is_held_up():
 
 def test_the_variable_is_the_one_that_back_ends_set():
     assert pace.PACE == variables.PACE
+
+
+def test_a_played_exchange_is_added_and_told(tmp_path):
+    file = tmp_path / "pace.json"
+    file.write_text(json.dumps({"step_s": 0.02, "exchange_s": 0.03}))
+    began_s = time.perf_counter()
+    assert Pace(file).hold(began_s) == 0.03
+    assert time.perf_counter() - began_s >= 0.05
+    assert Pace(None).hold(began_s) == 0.0

@@ -25,6 +25,7 @@ def test_lines_are_there_at_once_and_read_back(tmp_path):
         "samples": 3,
         "global_samples": 8,
         "loss": None,
+        "exchange_s": None,
     }
 
 

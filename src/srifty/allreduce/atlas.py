@@ -69,6 +69,8 @@ class Atlas:
         gpus: GPU model of each instance type, where the samples say.
         gains: how much more several transfers move together than one alone, where measured.
         allocation_fraction: standard deviation between allocations, as a fraction of the time.
+        allocation_mean: mean of allocations' times over their median: of some VMs' links a few are
+            slow, and the slowest of them counts.
         types: instance types that are known, by name.
     """
 
@@ -76,6 +78,7 @@ class Atlas:
     gpus: Mapping[str, str]
     gains: Mapping[Sheet, float]
     allocation_fraction: float
+    allocation_mean: float
     types: Mapping[str, InstanceType]
 
     @classmethod
@@ -93,7 +96,7 @@ class Atlas:
             sheets,
             {kind: gpu for kind, gpu in named if gpu},
             _concurrency_gains(table),
-            _allocation_fraction(table),
+            *_between_allocations(table),
             types,
         )
 
@@ -240,17 +243,23 @@ def _concurrency_gains(table: SampleTable) -> Mapping[Sheet, float]:
     return gains
 
 
-def _allocation_fraction(table: SampleTable) -> float:
-    """Returns the standard deviation of log time between allocations, at 1 MiB and above."""
+def _between_allocations(table: SampleTable) -> tuple[float, float]:
+    """Returns how allocations differ at 1 MiB and above: `allocation_fraction`, `allocation_mean`.
+
+    The spread is the standard deviation of the logarithm of an allocation's median time.
+    """
     rows = (table.size_bytes >= LARGE_BYTES) & (table.concurrent == 1) & (table.vms > 1)
     here = table.take(rows)
-    if not len(here):
-        return _ALLOCATION_FRACTION
     keys = np.stack([here.curve, here.world_size, here.vms, here.size_bytes], axis=1)
-    _, group = np.unique(keys, axis=0, return_inverse=True)
-    spreads: list[float] = []
-    for number in range(int(group.max()) + 1):
-        same = group.reshape(-1) == number
-        if len(set(here.allocation[same].tolist())) >= _LEAST_ALLOCATIONS:
-            spreads.append(float(np.var(np.log(here.time_s[same]), ddof=1)))
-    return float(np.sqrt(np.mean(spreads))) if spreads else _ALLOCATION_FRACTION
+    variances: list[float] = []
+    means: list[float] = []
+    for key in np.unique(keys, axis=0):
+        same = (keys == key).all(axis=1)
+        allocation, time_s = here.allocation[same], here.time_s[same]
+        each = [float(np.median(time_s[allocation == a])) for a in np.unique(allocation)]
+        if len(each) >= _LEAST_ALLOCATIONS:
+            variances.append(float(np.var(np.log(each), ddof=1)))
+            means.append(float(np.mean(each) / np.median(each)))
+    if not variances:
+        return _ALLOCATION_FRACTION, 1.0
+    return float(np.sqrt(np.mean(variances))), float(np.mean(means))

@@ -20,6 +20,14 @@ from srifty.allreduce.alpha_beta import BETWEEN_EFFICIENCY, AlphaBetaModel
 from srifty.allreduce.atlas import Atlas, Origin, Sheet
 from srifty.allreduce.base import Uncertainty
 from srifty.allreduce.blend import Blend
+from srifty.allreduce.size_grid import (
+    GRID_BYTES,
+    between_sizes,
+    covers,
+    extended,
+    last_marked,
+    tabled_at,
+)
 from srifty.allreduce.table import LARGE_BYTES, Place, SampleTable
 from srifty.core.allreduce import AllreduceSample, Collective, CurveKey
 from srifty.core.hardware import InstanceType
@@ -30,16 +38,11 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 _EFA = "efa"
-# Times are tabled at these sizes, 4 B to 64 GiB, and interpolated in log size between them; beyond,
-# they grow with the bytes.
-_GRID_BYTES = np.exp2(np.arange(2, 37, dtype=np.float64))
 _LARGEST = 3  # the plateau of bandwidth is read off this many octaves at the upper end
 _MARGIN_STEPS = 2  # octaves between two sizes of which the time for more bytes is told
 _LEAST_MODEL_FRACTION = 0.05
 _FAMILY_FRACTION = 0.30
 _BEYOND_FRACTION = 0.30
-# Beyond the measured sizes: large messages show the bandwidth, those up to 64 KiB the latency.
-_LATENCY_SHOWS_BYTES = 2**16
 _ROUNDING = 1 - 1e-9  # lower bounds stay below what they bound
 _LATENCY_PER_HOP_S = 10e-6  # the best of the public logs over fabrics; TCP takes more
 
@@ -99,12 +102,13 @@ class LearnedModel:
         vms: IntArray,
         size_bytes: FloatArray,
     ) -> FloatArray:
-        """See `AllreduceModel.time_s`."""
+        """See `AllreduceModel.time_s`: the mean over allocations; curves show their median."""
         times = self._figures.time_s(instance_type, world_size, vms, size_bytes)
         here, rows = self._known(instance_type, world_size, vms)
         if rows:
             log_time = np.stack([row.log_time for row in rows])
-            times[here] = np.exp(_at(size_bytes, log_time, slope=1.0))
+            median_s = np.exp(tabled_at(size_bytes, log_time, slope=1.0))
+            times[here] = self._mean_over_median(vms[here])[:, None] * median_s
         return times
 
     def least_time_s(
@@ -154,13 +158,13 @@ class LearnedModel:
             return self._figures.least_time_s(
                 kind, world_size, vms, size_bytes, most_per_vm=most_per_vm
             )
-        covered = np.stack([_covered(self._span(s, factor)) for s, factor in curves.items()])
-        ends = [end for inside in covered for end in (inside.argmax(), _last(inside))]
+        covered = np.stack([covers(self._span(s, factor)) for s, factor in curves.items()])
+        ends = [end for inside in covered for end in (inside.argmax(), last_marked(inside))]
         covered[:, ~covered.any(axis=0)] = True
-        below, _ = _between(size_bytes)
+        below, _ = between_sizes(size_bytes)
         # Of the grid, only what the asked sizes lie between, and what extensions start from.
         columns = np.unique(np.concatenate([below, below + 1, np.array(ends, dtype=np.int64)]))
-        grid, covered = _GRID_BYTES[columns], covered[:, columns]
+        grid, covered = GRID_BYTES[columns], covered[:, columns]
         each = np.full((len(curves), len(world_size), len(grid)), -np.inf)
         for number, (sheet, factor) in enumerate(curves.items()):
             log_time = self._blend.least_log_time(
@@ -172,14 +176,15 @@ class LearnedModel:
             log_time = self._kept_to_physics(kind, world_size, vms, sheet, factor, log_time, grid)
             each[number][:, sizes] = log_time[:, sizes]
         worlds = [set(self._blend.atlas.sheets[sheet].worlds()) for sheet in curves]
-        least = np.full((len(world_size), len(_GRID_BYTES)), np.inf)
+        least = np.full((len(world_size), len(GRID_BYTES)), np.inf)
         for number, own in enumerate(worlds):
             as_near = [other for other, theirs in enumerate(worlds) if theirs >= own]
             slowest = each[as_near].max(axis=0)
             sizes = covered[number]
             at = columns[sizes]
             least[:, at] = np.minimum(least[:, at], slowest[:, sizes])
-        return np.exp(_at(size_bytes, least, slope=1.0)) * _ROUNDING
+        median_s = np.exp(tabled_at(size_bytes, least, slope=1.0))
+        return self._mean_over_median(vms)[:, None] * median_s * _ROUNDING
 
     def bus_capacity(
         self, instance_type: InstanceType, world_size: IntArray, vms: IntArray
@@ -187,8 +192,12 @@ class LearnedModel:
         """See `AllreduceModel.bus_capacity` and `_with_capacity`."""
         capacity = self._figures.bus_capacity(instance_type, world_size, vms)
         here, rows = self._known(instance_type, world_size, vms)
-        capacity[here] = [row.capacity for row in rows]
+        capacity[here] = [row.capacity for row in rows] / self._mean_over_median(vms[here])
         return capacity
+
+    def _mean_over_median(self, vms: IntArray) -> FloatArray:
+        """Returns (R,) the mean of allocations' times over their median, which curves show."""
+        return np.where(vms > 1, self._blend.atlas.allocation_mean, 1.0)
 
     def uncertainty(
         self,
@@ -201,8 +210,9 @@ class LearnedModel:
         model = self._figures.uncertainty(instance_type, world_size, vms, size_bytes).model_fraction
         here, rows = self._known(instance_type, world_size, vms)
         if rows and len(size_bytes):
-            time_s = np.exp(_at(size_bytes, np.stack([row.log_time for row in rows]), slope=1.0))
-            log_sd = _at(size_bytes, np.stack([row.log_sd for row in rows]))
+            log_time = np.stack([row.log_time for row in rows])
+            time_s = np.exp(tabled_at(size_bytes, log_time, slope=1.0))
+            log_sd = tabled_at(size_bytes, np.stack([row.log_sd for row in rows]))
             mean = np.sum(time_s * log_sd, axis=1) / np.sum(time_s, axis=1)
             model[here] = np.maximum(mean, _LEAST_MODEL_FRACTION)
         return Uncertainty(np.full(len(world_size), self._blend.atlas.allocation_fraction), model)
@@ -275,7 +285,7 @@ class LearnedModel:
             if not curves:
                 self._rows |= {_World(kind.name, n, v): None for n, v in asked}
                 continue
-            covered = np.stack([_covered(self._span(s, factor)) for s, factor in curves.items()])
+            covered = np.stack([covers(self._span(s, factor)) for s, factor in curves.items()])
             covered[:, ~covered.any(axis=0)] = True
             parts: dict[tuple[int, int], list[tuple[_Row, BoolArray]]] = {w: [] for w in asked}
             distance = np.array(
@@ -303,11 +313,11 @@ class LearnedModel:
         as the link is rated for it. (gloo sends large messages in parts, each of which waits: so
         this shows between middling sizes rather than between the largest.)
         """
-        large = np.flatnonzero(row.measured_bytes[1] >= _GRID_BYTES)
-        bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * _GRID_BYTES[large]
+        large = np.flatnonzero(row.measured_bytes[1] >= GRID_BYTES)
+        bus_bytes = Collective.ALL_REDUCE.bus_factor(world_size) * GRID_BYTES[large]
         time_s = np.exp(row.log_time[large])
         plateau = float(np.median((bus_bytes / time_s)[-_LARGEST:]))
-        wide = np.flatnonzero(_GRID_BYTES[large] >= LARGE_BYTES)
+        wide = np.flatnonzero(GRID_BYTES[large] >= LARGE_BYTES)
         if between and len(wide) > _MARGIN_STEPS:
             more_bytes = bus_bytes[wide][_MARGIN_STEPS:] - bus_bytes[wide][:-_MARGIN_STEPS]
             more_s = time_s[wide][_MARGIN_STEPS:] - time_s[wide][:-_MARGIN_STEPS]
@@ -331,10 +341,10 @@ class LearnedModel:
         """Returns what one curve says of each world."""
         if not worlds:
             return []
-        sizes = len(_GRID_BYTES)
+        sizes = len(GRID_BYTES)
         n, v = np.repeat(np.array(worlds, dtype=np.int64), sizes, axis=0).T
         place = Place(kind.cloud, "", "", kind.gpu, "")
-        asked_bytes = np.tile(_GRID_BYTES * size_factor, len(worlds))
+        asked_bytes = np.tile(GRID_BYTES * size_factor, len(worlds))
         answer = self._blend.predict(SampleTable.ask(sheet.curve, place, n, v, asked_bytes))
         log_time = answer.log_time.reshape(-1, sizes)
         log_sd = answer.log_sd.reshape(-1, sizes)
@@ -343,7 +353,7 @@ class LearnedModel:
         low, high = span = self._span(sheet, size_factor)
         if sheet.curve.instance_type != kind.name:
             log_sd = np.full_like(log_sd, _FAMILY_FRACTION)
-        log_sd = np.where(_covered((low, high)), log_sd, np.maximum(log_sd, _BEYOND_FRACTION))
+        log_sd = np.where(covers((low, high)), log_sd, np.maximum(log_sd, _BEYOND_FRACTION))
         origins = [self._blend.atlas.basis(sheet.curve, n, v).origin for n, v in worlds]
         return [
             _Row(log_time[i], log_sd[i], sheet, span, origin) for i, origin in enumerate(origins)
@@ -357,7 +367,7 @@ class LearnedModel:
         sheet: Sheet,
         size_factor: float,
         log_time: FloatArray,
-        grid: FloatArray = _GRID_BYTES,
+        grid: FloatArray = GRID_BYTES,
     ) -> FloatArray:
         """Returns (R, G) a curve's answers on the grid, extended beyond what was measured.
 
@@ -368,7 +378,7 @@ class LearnedModel:
         between = bool(vms.max(initial=1) > 1)
         hops = 2 * (world_size - 1).astype(np.float64)
         bus_factor = hops / world_size
-        log_time = _extended(
+        log_time = extended(
             log_time,
             grid,
             (low, high),
@@ -471,54 +481,6 @@ def _slowest(rows: Sequence[tuple[_Row, BoolArray]]) -> _Row:
     )
 
 
-def _covered(
-    measured_bytes: tuple[float, float], grid: FloatArray = _GRID_BYTES
-) -> NDArray[np.bool_]:
-    """Marks the grid's sizes within a factor of two of what was measured."""
-    low, high = measured_bytes
-    return (low / 2 <= grid) & (high * 2 >= grid)
-
-
-def _last(marked: BoolArray) -> int:
-    """Returns the index of the last marked entry."""
-    return len(marked) - 1 - int(marked[::-1].argmax())
-
-
-def _extended(
-    log_time: FloatArray,
-    grid: FloatArray,
-    measured_bytes: tuple[float, float],
-    *,
-    least_s: FloatArray,
-    bus_bytes_per_s: float,
-    bus_factor: FloatArray,
-) -> FloatArray:
-    """Returns (R, G) times on a grid that keep to physics beyond the measured sizes.
-
-    Above them time grows with the bytes, at the measured pace where that is one of bandwidth, else
-    at what the network is rated for; below them it stays where latency shows, else it falls with
-    the bytes down to a usual latency. Larger times are extended to larger ones.
-    """
-    low, high = measured_bytes
-    time_s = np.exp(log_time)
-    inside = np.flatnonzero(_covered(measured_bytes, grid))
-    first, last = inside[0], inside[-1]
-    above = grid[last] < grid
-    if high >= LARGE_BYTES:
-        time_s[:, above] = time_s[:, last, None] * grid[above] / grid[last]
-    else:
-        extra = bus_factor[:, None] * (grid[above] - grid[last])
-        time_s[:, above] = time_s[:, last, None] + extra / bus_bytes_per_s
-    below = grid[first] > grid
-    if low <= _LATENCY_SHOWS_BYTES:
-        time_s[:, below] = time_s[:, first, None]
-    else:
-        falling = time_s[:, first, None] * grid[below] / grid[first]
-        falling = np.maximum(falling, least_s[:, None])
-        time_s[:, below] = np.minimum(falling, time_s[:, first, None])
-    return np.log(time_s)
-
-
 def _named(version: str) -> str:
     return f"NCCL {version}" if version[:1].isdigit() else version
 
@@ -526,28 +488,6 @@ def _named(version: str) -> str:
 def _span(sizes: FloatArray | Sequence[float]) -> str:
     low, high = float(np.min(sizes)), float(np.max(sizes))
     return format_bytes(low) if low == high else f"{format_bytes(low)} to {format_bytes(high)}"
-
-
-def _at(size_bytes: FloatArray, tabled: FloatArray, *, slope: float = 0.0) -> FloatArray:
-    """Returns (R, K) tabled values at K sizes, linear in log size, with `slope` beyond the grid.
-
-    Args:
-        size_bytes: (K,) sizes.
-        tabled: (R, G) values on the grid.
-        slope: what is added for each e-fold beyond the largest size of the grid.
-    """
-    below, share = _between(size_bytes)
-    octaves = np.maximum(np.log2(size_bytes / _GRID_BYTES[-1]), 0.0)
-    beyond = slope * np.log(2) * octaves
-    return (1 - share) * tabled[:, below] + share * tabled[:, below + 1] + beyond
-
-
-def _between(size_bytes: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Returns (K,) the grid's size below each, and how far above it each lies, in octaves."""
-    last = len(_GRID_BYTES) - 1
-    inside = np.clip(np.log2(size_bytes / _GRID_BYTES[0]), 0.0, float(last))
-    below = np.minimum(inside.astype(np.int64), last - 1)
-    return below, inside - below
 
 
 def _inside_samples(atlas: Atlas) -> list[AllreduceSample]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from srifty import __version__
 from srifty.core.cluster import ClusterConfig, VmGroup
 from srifty.core.forecast import Distribution, IterationForecast, JobForecast
+from srifty.core.job import Job
 from srifty.core.notation import format_config
 from srifty.core.plan import Plan, PlanResult
 from srifty.core.settings import RunSettings
+
+if TYPE_CHECKING:  # whoever only lists prices needs neither planner nor simulator
+    from srifty.planner import ScalingCurve
+    from srifty.simulator import Timeline
 
 
 def dump(document: dict[str, Any]) -> str:
@@ -68,6 +74,70 @@ def settings_document(settings: RunSettings) -> dict[str, Any]:
     for name in ("env", "tags"):
         document[name] = dict(document[name])
     return document
+
+
+def request_document(job: Job) -> dict[str, Any]:
+    """Returns what was asked for."""
+    limits, overheads = job.limits, job.overheads
+    return {
+        "minimize": str(job.objective),
+        "global_batch": job.global_batch,
+        "iterations": job.iterations,
+        "deadline_s": limits.deadline_s,
+        "budget_usd": limits.budget_usd,
+        "confidence": limits.confidence,
+        "launch_s": overheads.launch_s,
+        "extra_usd_per_hour": job.extra_usd_per_hour,
+    }
+
+
+def scaling_document(curves: Sequence[ScalingCurve]) -> list[dict[str, Any]]:
+    """Returns how single instance types do the job, over the number of their VMs."""
+    return [
+        {
+            "instance_type": curve.instance_type,
+            "points": [
+                {
+                    "vms": point.config.vms,
+                    "config": format_config(point.config),
+                    "samples_per_s": asdict(point.samples_per_s),
+                    "time_s": asdict(point.time_s),
+                    "cost_usd": asdict(point.cost_usd),
+                    "success_probability": point.success_probability,
+                }
+                for point in curve.points
+            ],
+        }
+        for curve in curves
+    ]
+
+
+def timeline_document(timeline: Timeline) -> dict[str, Any]:
+    """Returns one iteration: who computes when, when transfers are ready, and when they run."""
+    ready_s = {span.name: span.start_s for span in timeline.ready}
+    return {
+        "iteration_s": timeline.iteration_s,
+        "compute": [
+            {
+                "track": span.track,
+                "name": span.name,
+                "start_s": span.start_s,
+                "duration_s": span.duration_s,
+            }
+            for span in timeline.compute
+        ],
+        "transfers": [
+            {
+                "track": span.track,
+                "name": span.name,
+                "bytes": span.details["bytes"],
+                "ready_s": ready_s[span.name],
+                "start_s": span.start_s,
+                "duration_s": span.duration_s,
+            }
+            for span in timeline.transfers
+        ],
+    }
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

@@ -25,10 +25,11 @@ def show_outcome(console: Console, document: dict[str, Any]) -> None:
     if document["message"]:
         console.print(f"  {document['message']}")
     console.print(
-        f"  {document['iteration']:,.0f} of {document['iterations']:,} iterations in "
+        f"  {document['iteration']:,.0f} of {document['iterations']:,} {document['unit']} in "
         f"{format_duration(document['at_s'])}, {format_usd(document['spent_usd_total'])} in total"
     )
-    console.print(forecast_table(document))
+    if document["forecasts"]:
+        console.print(forecast_table(document))
 
 
 def forecast_table(document: dict[str, Any]) -> Table:
@@ -54,9 +55,9 @@ def status_lines(document: dict[str, Any]) -> list[str]:
     lines = [
         f"{document['run']} on {document['backend']}: {document['state']}, "
         f"{format_duration(document['at_s'])} since the command",
-        f"  {done:,.0f} of {total:,} iterations ({done / total:.0%}), "
+        f"  {done:,.0f} of {total:,} {document['unit']} ({done / total:.0%}), "
         f"{document['durable_iteration']:,.0f} of them saved",
-        f"  {document['config'] or 'nothing rented yet'}",
+        f"  {document['config'] or _rented(document)}",
         f"  {format_usd(document['spent_usd_total'])} in total so far, "
         f"{format_usd(document['usd_per_hour'])} per hour now",
     ]
@@ -65,7 +66,7 @@ def status_lines(document: dict[str, Any]) -> list[str]:
     pace = document["iterations_per_s"]
     if pace and document["state"] == "running":
         left_s = (total - done) / pace
-        line = f"  {pace:.3g} iterations per second: {format_duration(left_s)} to go"
+        line = f"  {pace:.3g} {document['unit']} per second: {format_duration(left_s)} to go"
         if document["deadline_s"] is not None:
             spare_s = document["deadline_s"] - document["at_s"] - left_s
             words = "before" if spare_s >= 0 else "AFTER"
@@ -73,7 +74,21 @@ def status_lines(document: dict[str, Any]) -> list[str]:
         lines.append(line)
     if document["message"]:
         lines.append(f"  {document['message']}")
+    if document["state"] == "without a controller":
+        run = document["run"]
+        lines.append(
+            f"  What stands here is what was last noted. srifty resume {run} goes on, srifty stop "
+            f"{run} saves and releases everything."
+        )
     return lines
+
+
+def _rented(document: dict[str, Any]) -> str:
+    """Returns what is rented where no plan says so."""
+    there = [vm for vm in document["vms"] if vm["phase"] != "gone"]
+    if there:
+        return ", ".join(f"{vm['vm']} ({vm['pool']})" for vm in there)
+    return "nothing rented any more" if document["vms"] else "nothing rented yet"
 
 
 def picture(document: dict[str, Any], events: int = 12) -> Group:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import re
 import signal
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import typer
 
+from srifty.cli._cluster_file import project_of_google
+from srifty.cli._digest import digest_of
 from srifty.cli._workbench import Workbench, open_job
 from srifty.cli.main import EXIT_CLOUD_REFUSED, EXIT_UNFINISHED
 from srifty.cli.start import EXIT_INTERRUPTED
-from srifty.cloud.backend import Backend
+from srifty.cloud.backend import SILENCE_S, Backend
 from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher, LocalBackend
 from srifty.cloud.locks import holder
+from srifty.cloud.ray_backend import Nodes, RayBackend, RaySession, is_head
 from srifty.control.controller import Controller
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
@@ -30,10 +35,12 @@ from srifty.core.job import Job
 from srifty.core.scenario import Scenario
 from srifty.errors import InputError
 from srifty.files.scenario_file import read_scenario
+from srifty.units import format_duration
 
 _VARIABLE = "SRIFTY_RUNS"
-# What two VMs try before they train together: sizes around those at which mixed hosts have hung.
-_SWEEP = ("-m", "srifty", "probe", "--sizes", "4KiB..4MiB", "--seconds", "20")
+_BACKENDS = ("local", "ray")
+# What VMs try before they train together: sizes around those at which mixed hosts have hung.
+_SWEEP = ("-m", "srifty.training.pair_sweep")
 
 EXIT_MONEY = 6
 EXIT_CODES = {
@@ -129,20 +136,51 @@ def capped(job: Job, max_cost_usd: float | None) -> Job:
 
 
 def make_backend(
-    name: str, folder: Path, clock: Clock, scenario: Scenario, launcher: Launcher
+    name: str,
+    folder: Path,
+    clock: Clock,
+    scenario: Scenario,
+    launcher: Launcher,
+    *,
+    cloud: str,
 ) -> Backend:
-    """Returns the back end of a name."""
-    if name != "local":
-        raise InputError(f"{name!r} is no back end; use local", "--backend")
-    return LocalBackend(folder, clock, scenario, launcher=launcher)
+    """Returns the back end of a name.
+
+    Args:
+        name: `local` or `ray`.
+        folder: what the back end keeps; of one run alone.
+        clock: the run's.
+        scenario: how the played cloud of `local` behaves.
+        launcher: what starts the workers of `local`.
+        cloud: where `ray` rents.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    match name:
+        case "local":
+            return LocalBackend(folder, clock, scenario, launcher=launcher)
+        case "ray":
+            session = RaySession(str(folder.resolve()))
+            # Where there is no cluster, what is shown is what would be rented.
+            are_rented = is_head() or not session.is_there()
+            nodes = Nodes(are_rented, cloud, project_of_google())
+            return RayBackend(folder, clock, session, nodes=nodes)
+        case _:
+            raise InputError(f"{name!r} is no back end; use {' or '.join(_BACKENDS)}", "--backend")
 
 
-def digest_of(path: Path) -> str:
-    """Returns what tells one version of a file from another."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
+def check_backend(name: str) -> None:
+    """Sees that a back end can be used from here, before anything is written or asked for.
+
+    Raises:
+        InputError: there is none of that name, or Ray is not installed.
+        CloudRefused: there is no Ray cluster.
+    """
+    if name not in _BACKENDS:
+        raise InputError(f"{name!r} is no back end; use {' or '.join(_BACKENDS)}", "--backend")
+    if name == "ray":
+        RaySession("").resources()
 
 
 def scenario_of(path: str | None) -> Scenario:
@@ -202,9 +240,10 @@ def control(
         clock,
         scenario_of(record.document["scenario"]),
         Launcher(record.document["launcher"]),
+        cloud=record.document["cloud"],
     )
     rule = RunRule(tick_s=0.5 if record.clock_factor <= 2 else 0.2)
-    with _counted_signals() as received:
+    with counted_signals() as received:
         controller = Controller(
             planning,
             order,
@@ -215,7 +254,32 @@ def control(
             is_asked_to_stop=lambda: len(received) + place.stop.exists(),
             tell=tell,
         )
-        return controller.run()
+        try:
+            return controller.run()
+        except Exception as error:
+            error.add_note(
+                "the run's VMs may be there still, and train on; without a controller they end "
+                f"themselves after {format_duration(SILENCE_S)}: srifty resume {record.run_id} "
+                f"goes on with the run, srifty stop {record.run_id} saves and releases everything"
+            )
+            raise
+
+
+def ask(question: str) -> bool:
+    """Asks the person at the terminal.
+
+    Raises:
+        InputError: there is none.
+    """
+    if not sys.stdin.isatty():
+        raise InputError("nobody can be asked here; give --yes to go on without", "--yes")
+    return typer.confirm(question, err=True)
+
+
+def run_name(job: str) -> str:
+    """Returns a new run's name, made of a job's and the time: letters, digits and hyphens."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", job).strip("-") or "run"
+    return f"{plain}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
 def ended(outcome: Mapping[str, Any]) -> int:
@@ -229,7 +293,7 @@ def tell(words: str) -> None:
 
 
 @contextmanager
-def _counted_signals() -> Generator[list[int]]:
+def counted_signals() -> Generator[list[int]]:
     """Notes Ctrl-C and SIGTERM instead of ending the process."""
     received: list[int] = []
 

@@ -62,12 +62,7 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
         changes: settings that replace the file's, `key=value`.
     """
     file = read_job(path, changes)
-    try:
-        own = own_catalog_path()
-        supply = _with_own_quotas(file.supply, own)
-        catalog = resolve(supply, read_prices(own), read_types(types_path(own)))
-    except InputError as error:
-        raise InputError(error.problems, error.source or str(path)) from None
+    catalog = catalog_of(file.supply, path)
     gpus = {offer.instance_type.gpu: offer.instance_type for offer in catalog.offers}
     spelling = {gpu.casefold(): gpu for gpu in gpus}
     try:
@@ -111,6 +106,21 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
         latencies=models,
         notes=notes,
     )
+
+
+def catalog_of(supply: SupplyRequest, source: Path) -> Resolved:
+    """Returns what can be rented, by the built-in catalog and the user's own.
+
+    Args:
+        supply: what the job file asks for.
+        source: the job file.
+    """
+    try:
+        own = own_catalog_path()
+        wanted = _with_own_quotas(supply, own)
+        return resolve(wanted, read_prices(own), read_types(types_path(own)))
+    except InputError as error:
+        raise InputError(error.problems, error.source or str(source)) from None
 
 
 def _estimate_hint(gpus: Iterable[str]) -> str:

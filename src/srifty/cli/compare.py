@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,9 +26,9 @@ from srifty.cli._options import (
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results
 from srifty.cli._solver_output import solver_output_to_stderr
-from srifty.cli._workbench import open_job
+from srifty.cli._workbench import Workbench, open_job
 from srifty.core.forecast import JobForecast
-from srifty.core.job import Job, Objective
+from srifty.core.job import BatchRule, Job, Objective
 from srifty.core.notation import format_config
 from srifty.units import format_duration, format_odds, format_usd
 
@@ -53,8 +55,44 @@ def compare(
     and Paleo, Bayesian optimisation that probes our simulator itself, two greedy rules, and the
     cheapest cluster of one instance type. Exits with 3 where we have no plan.
     """
-    bench = open_job(job_path, changes or ())
-    job = adjusted(bench.job, minimize, confidence, batches)
+    bench, job, choices = _lined_up(
+        job_path,
+        changes or (),
+        lambda job: adjusted(job, minimize, confidence, batches),
+        seed=seed,
+    )
+    if as_json:
+        typer.echo(dump(_document(bench, job, choices)))
+    else:
+        _show(job, choices)
+    if choices[0].config is None:
+        raise typer.Exit(EXIT_NO_PLAN)
+
+
+def compared(
+    job_path: Path,
+    changes: Sequence[str],
+    *,
+    minimize: Objective,
+    confidence: float,
+    batches: BatchRule,
+    accumulate: bool,
+) -> dict[str, Any]:
+    """Returns what `--json` says of a job that was planned with these settings."""
+    bench, job, choices = _lined_up(
+        job_path,
+        changes,
+        lambda job: replace(adjusted(job, minimize, confidence, batches), accumulate=accumulate),
+    )
+    return _document(bench, job, choices)
+
+
+def _lined_up(
+    path: Path, changes: Sequence[str], settled: Callable[[Job], Job], seed: int = 0
+) -> tuple[Workbench, Job, tuple[Choice, ...]]:
+    """Returns the workbench of a job file, the job as it is settled, and all choices for it."""
+    bench = open_job(path, changes)
+    job = settled(bench.job)
     rivals = Rivals(
         job,
         bench.catalog.offers,
@@ -66,19 +104,13 @@ def compare(
         seed=seed,
     )
     with SearchProgress("Comparing methods") as progress, solver_output_to_stderr():
-        choices = rivals.line_up(progress)
-    if as_json:
-        offers = [group.offer for c in choices if c.config is not None for group in c.config.groups]
-        assumptions = [*bench.simulator.assumptions(job, offers or bench.catalog.offers)]
-        typer.echo(dump(_document(job, choices) | {"assumptions": [*assumptions, *bench.notes]}))
-    else:
-        _show(job, choices)
-    if choices[0].config is None:
-        raise typer.Exit(EXIT_NO_PLAN)
+        return bench, job, rivals.line_up(progress)
 
 
-def _document(job: Job, choices: Sequence[Choice]) -> dict[str, Any]:
+def _document(bench: Workbench, job: Job, choices: Sequence[Choice]) -> dict[str, Any]:
     """Returns all choices; `over_best` is a fraction of our simulator's best within the limits."""
+    offers = [group.offer for c in choices if c.config is not None for group in c.config.groups]
+    assumptions = bench.simulator.assumptions(job, offers or bench.catalog.offers)
     return {
         "format": "srifty-compare/1",
         "job": job.name,
@@ -102,6 +134,7 @@ def _document(job: Job, choices: Sequence[Choice]) -> dict[str, Any]:
             }
             for choice in choices
         ],
+        "assumptions": [*assumptions, *bench.notes],
     }
 
 

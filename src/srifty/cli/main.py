@@ -28,6 +28,7 @@ COMMANDS = {
     "export": "Put a plan in the words of torchrun, Ray, Slurm, Kubernetes or SkyPilot.",
     "simulate": "Forecast one cluster configuration.",
     "compare": "Every method and baseline on one job, side by side.",
+    "measure": "Rent a few VMs, measure model and network there, and release them.",
     "run": "Rent the VMs of a job's plan, train there, watch, and re-plan.",
     "status": "Say where a run stands.",
     "watch": "Show a run as it goes on.",
@@ -125,12 +126,17 @@ def main() -> None:
             "your input; run again with SRIFTY_DEBUG=1 for the details, and please report them.",
             err=True,
         )
+        _tell_notes(error)
         sys.exit(EXIT_FAULT)
 
 
 def _tell(error: SriftyError) -> None:
     for line in str(error).splitlines():
         typer.echo(f"error: {line}", err=True)
+    _tell_notes(error)
+
+
+def _tell_notes(error: Exception) -> None:
     for note in getattr(error, "__notes__", ()):
         typer.echo(f"note: {note}.", err=True)
 

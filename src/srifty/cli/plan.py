@@ -28,6 +28,7 @@ from srifty.cli._options import (
     Minimize,
     adjusted,
 )
+from srifty.cli._plan_figures import asked_document, figures_document
 from srifty.cli._predictors import ChosenPredictor, PredictorName, predictor_of
 from srifty.cli._progress import SearchProgress
 from srifty.cli._show import console_for_results, show_result
@@ -139,6 +140,8 @@ def plan_command(
         "cost_range_usd": cost_range,
         "job": job.name,
         "run": settings_document(bench.file.settings),
+        "request": asked_document(job_path, list(changes or ()), job),
+        **figures_document(bench, job, result, chosen),
     }
     if explained:
         document["explanations"] = explanations_document(explanations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from srifty.cli._json import dump
+from srifty.cli._live_prices import at_prices, read_price_records
 from srifty.cli._options import AsJson
 from srifty.cli._run_show import show_outcome
 from srifty.cli._runs import control, ended, find_run, order_of, planning_of, reopened_job, tell
@@ -24,10 +25,22 @@ def resume(run: RunName, as_json: AsJson = False) -> None:
     with Ledger.open(place.ledger) as ledger:
         record = ledger.run()
         if record.outcome is not None:
-            raise InputError(f"has ended: {record.outcome['message']}", run)
+            raise InputError(
+                f"has ended: {record.outcome['message']} What it saved stays in its folder: a new "
+                "run goes on from there if run.checkpoint in the job file names it",
+                run,
+            )
+        if "backends" in record.document:
+            raise InputError(
+                f"measures and is not gone on with; release its VMs with srifty stop {run}, and "
+                "measure anew",
+                run,
+            )
         bench, job = reopened_job(record)
         order = order_of(record, bench, place)
-        outcome = control(place, ledger, planning_of(bench, job), order, tell)
+        prices = read_price_records(record.document.get("prices", []))
+        planning = at_prices(planning_of(bench, job), prices)
+        outcome = control(place, ledger, planning, order, tell)
     document = summary_of(place)
     if as_json:
         typer.echo(dump(document))

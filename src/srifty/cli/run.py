@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import getpass
+import importlib.util
 import re
-import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from srifty.catalog.store import read_prices
+from srifty.catalog.price import Price
+from srifty.cli._cluster_file import cluster_commands, cluster_text
+from srifty.cli._digest import digest_of
 from srifty.cli._json import dump, plan_document, plan_result_document
+from srifty.cli._live_prices import (
+    MOST_RISE,
+    at_prices,
+    differences,
+    price_records,
+    prices_now,
+)
 from srifty.cli._options import AsJson, Changes, JobPath
 from srifty.cli._run_show import show_outcome
 from srifty.cli._runs import (
     RunPlace,
+    ask,
     capped,
+    check_backend,
     control,
-    digest_of,
     ended,
     make_backend,
     order_of,
     planning_of,
+    run_name,
     runs_folder,
     scenario_of,
     tell,
@@ -42,7 +53,6 @@ from srifty.control.planning import Planning
 from srifty.control.records import RunRecord
 from srifty.control.summary import summary
 from srifty.core.events import Pool
-from srifty.core.offers import Offer
 from srifty.core.plan import Plan, PlanResult
 from srifty.errors import InputError
 from srifty.units import format_duration, format_usd
@@ -53,6 +63,8 @@ app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_c
 # deadline allows, and half an hour.
 _PATIENCE = 3.0
 _GRACE_S = 1800.0
+# A run's name is that of a folder, and part of tags and tokens.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,7 @@ def run_command(
         typer.Argument(metavar="-- SCRIPT [ARGS]", help="What torchrun starts on the VMs."),
     ] = None,
     changes: Changes = None,
-    backend: Annotated[str, typer.Option(help="Where VMs come from: local.")] = "local",
+    backend: Annotated[str, typer.Option(help="Where VMs come from: local or ray.")] = "local",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the exact request; rent nothing.")
     ] = False,
@@ -94,10 +106,12 @@ def run_command(
         str | None, typer.Option(metavar="RUN", help="The run's name; made up if left out.")
     ] = None,
     live_prices: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="PRICES.csv",
-            help="What the cloud charges now, in the catalog's format: checked before launch.",
+            metavar="aws|off|PRICES.csv",
+            help="What VMs cost today, checked before launch: asked of AWS (where the extra aws "
+            "and credentials are there), not at all, or from a file in the catalog's format. "
+            "If left out: aws for VMs of AWS, off for --backend local.",
         ),
     ] = None,
     scenario: Annotated[
@@ -119,6 +133,14 @@ def run_command(
             "each; needs torch there.",
         ),
     ] = False,
+    cluster_path: Annotated[
+        Path | None,
+        typer.Option(
+            "--cluster-file",
+            metavar="CLUSTER.yaml",
+            help="ray: write the cluster file for this run, which ray up takes; rent nothing.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rent the VMs of a job's plan, train there, watch, and re-plan.
@@ -128,29 +150,50 @@ def run_command(
     Exits with 3 where no plan meets the limits, 4 where the job did not finish, 5 where the cloud
     refused, 6 where the money was spent.
     """
-    # Options stand before the job file: the parser leaves the rest alone, "--" included.
-    command = command[1:] if command and command[0] == "--" else command
-    if not command:
-        raise InputError("say what to train with: srifty run job.yaml -- train.py", "SCRIPT")
+    command = _command_of(command or [])
+    if name is not None and not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot name a run; use letters, digits, and . _ - after the first", "--name"
+        )
+    _check_options(backend, scenario, launcher, cluster_path)
     played = scenario_of(None if scenario is None else str(scenario))
     bench = open_job(job_path, changes or ())
+    if backend == "local":
+        _require_script(command, Path(bench.file.settings.workdir))
     job = capped(bench.job, max_cost)
     planning = planning_of(bench, job)
     result = planning.first()
     if result.plan is None:
         _no_plan(bench, result, as_json=as_json)
-    planning, result = _at_live_prices(planning, result, live_prices, yes=yes)
+    prices = prices_now(live_prices, planning.offers, backend=backend, tell=tell)
+    planning, result = _at_live_prices(planning, result, prices, yes=yes)
     if result.plan is None:
         _no_plan(bench, result, as_json=as_json)
     offer = _offer_of(planning, result.plan)
-    run_id = name or f"{_plain(job.name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    run_id = name or run_name(job.name)
     place = RunPlace((runs_folder() / run_id).resolve())
-    if dry_run:
-        _show_request(bench, planning, offer, run_id, backend, as_json=as_json)
+    if cluster_path is not None:
+        cluster_path.write_text(
+            cluster_text(bench, planning.offers, run_id, offer.hard_end_s, job_path), "utf-8"
+        )
+        _show_offer(planning, offer)
+        options = [word for change in changes or () for word in ("--set", change)]
+        if max_cost is not None:
+            options += ["--max-cost", str(max_cost)]
+        if preflight:
+            options += ["--preflight"]
+        for line in cluster_commands(cluster_path, run_id, options, job_path, command):
+            typer.echo(line)
         return
+    if dry_run:
+        _show_request(bench, planning, offer, run_id, backend, launcher, as_json=as_json)
+        return
+    check_backend(backend)
     if place.ledger.exists():
         raise InputError(f"there is a run {run_id!r} already; resume it, or name another", "--name")
     _confirm(planning, offer, yes=yes)
+    if backend == "local" and launcher is Launcher.TORCHRUN:
+        _require_torchrun()
     record = RunRecord(
         run_id,
         getpass.getuser(),
@@ -170,7 +213,9 @@ def run_command(
             "plays_gpus": play_gpus,
             "launcher": launcher.value,
             "preflight": preflight,
+            "prices": price_records(prices),
             "scenario": None if scenario is None else str(scenario.resolve()),
+            "cloud": bench.file.supply.cloud,
         },
     )
     with Ledger.create(place.ledger, record) as ledger:
@@ -185,6 +230,63 @@ def run_command(
     raise typer.Exit(ended({"ending": outcome.ending}))
 
 
+def _command_of(words: list[str]) -> list[str]:
+    """Returns the script and its arguments: what stands behind the job file.
+
+    The parser leaves all of it alone, "--" included.
+
+    Raises:
+        InputError: there is nothing, or an option of this command's.
+    """
+    if words and words[0] != "--" and words[0].startswith("-"):
+        raise InputError(
+            f"{words[0]} stands behind the job file, where the script begins; options come before: "
+            f"srifty run {words[0]} ... job.yaml -- train.py"
+        )
+    command = words[1:] if words and words[0] == "--" else words
+    if not command:
+        raise InputError("say what to train with: srifty run job.yaml -- train.py", "SCRIPT")
+    return command
+
+
+def _require_script(command: list[str], workdir: Path) -> None:
+    """Refuses a script that is not there, before anything is paid for.
+
+    Raises:
+        InputError: it is not.
+    """
+    script = Path(command[0])
+    if not (command[0].startswith("-") or script.is_file() or (workdir / script).is_file()):
+        raise InputError(
+            f"there is no such script, neither here nor in {workdir.resolve()}", str(script)
+        )
+
+
+def _require_torchrun() -> None:
+    """Refuses to rent where workers could not be started.
+
+    Raises:
+        InputError: torch is not installed.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise InputError(
+            "local VMs start workers by torchrun, and torch is not installed here: pip install "
+            '"srifty[train]", or say --launcher plain; nothing was rented'
+        )
+
+
+def _check_options(
+    backend: str, scenario: Path | None, launcher: Launcher, cluster_path: Path | None
+) -> None:
+    """Refuses what a back end has no use for: it would not be what the user thinks it is."""
+    if backend != "local" and scenario is not None:
+        raise InputError("only VMs of --backend local can be played", "--scenario")
+    if backend != "local" and launcher is not Launcher.TORCHRUN:
+        raise InputError("only --backend local has other launchers than torchrun", "--launcher")
+    if backend != "ray" and cluster_path is not None:
+        raise InputError("only --backend ray has a cluster file", "--cluster-file")
+
+
 def _no_plan(bench: Workbench, result: PlanResult, *, as_json: bool) -> NoReturn:
     if as_json:
         typer.echo(dump(plan_result_document(result)))
@@ -194,51 +296,32 @@ def _no_plan(bench: Workbench, result: PlanResult, *, as_json: bool) -> NoReturn
 
 
 def _at_live_prices(
-    planning: Planning, result: PlanResult, live: Path | None, *, yes: bool
+    planning: Planning, result: PlanResult, prices: Sequence[Price], *, yes: bool
 ) -> tuple[Planning, PlanResult]:
-    """Plans anew where what is to be rented costs something else by now.
+    """Plans anew where what may be rented costs something else by now.
 
-    Asks before it takes a plan that costs more than the first one did; `--yes` takes it as long as
-    it keeps the budget, which the planner sees to.
+    Asks before it takes a plan that costs 5 % more than the first one did; `--yes` takes it as long
+    as it keeps the budget, which the planner sees to.
     """
-    if live is None or result.plan is None:
-        return planning, result
-    prices = {
-        (p.region, p.zone, p.instance_type, p.market): p.usd_per_hour for p in read_prices(live)
-    }
-
-    def now(offer: Offer) -> Offer:
-        place, kind = offer.location, offer.instance_type.name
-        for zone in (place.zone, None):
-            usd = prices.get((place.region, zone, kind, offer.market))
-            if usd is not None and usd != offer.usd_per_hour:
-                return replace(offer, usd_per_hour=usd, price_source=str(live))
-        return offer
-
-    offers = tuple(now(offer) for offer in planning.offers)
-    if offers == planning.offers:
-        return planning, result
-    for before, after in zip(planning.offers, offers, strict=True):
-        if before.usd_per_hour != after.usd_per_hour:
-            tell(
-                f"{after.label} in {after.location}: {format_usd(before.usd_per_hour)} per hour in "
-                f"the catalog, {format_usd(after.usd_per_hour)} per hour now"
-            )
-    planning = replace(planning, offers=offers)
-    again = planning.first()
+    now = at_prices(planning, prices)
+    changed = differences(planning.offers, now.offers)
+    if not changed or result.plan is None:
+        return now, (now.first() if prices else result)
+    for line in changed:
+        tell(line)
+    again = now.first()
     if again.plan is None:
         tell("At today's prices no plan meets the limits.")
-        return planning, again
+        return now, again
     before_usd, now_usd = result.plan.forecast.cost_usd.mean, again.plan.forecast.cost_usd.mean
-    if now_usd > before_usd * 1.01:
-        question = (
+    if now_usd != before_usd:
+        tell(
             f"At today's prices the run is expected to cost {format_usd(now_usd)} in total, not "
             f"{format_usd(before_usd)}."
         )
-        tell(question)
-        if not yes and not _ask("Go on"):
-            raise typer.Exit(EXIT_NO_PLAN)
-    return planning, again
+    if now_usd > before_usd * MOST_RISE and not yes and not ask("Go on"):
+        raise typer.Exit(EXIT_NO_PLAN)
+    return now, again
 
 
 def _offer_of(planning: Planning, plan: Plan) -> _Offer:
@@ -255,6 +338,7 @@ def _show_request(
     offer: _Offer,
     run_id: str,
     backend: str,
+    launcher: Launcher,
     *,
     as_json: bool,
 ) -> None:
@@ -274,7 +358,14 @@ def _show_request(
     )
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock.start()
-        made = make_backend(backend, Path(folder), clock, scenario_of(None), Launcher.TORCHRUN)
+        made = make_backend(
+            backend,
+            Path(folder),
+            clock,
+            scenario_of(None),
+            launcher,
+            cloud=bench.file.supply.cloud,
+        )
         prepared = made.prepare(request)
     document: dict[str, Any] = {
         "plan": plan_document(offer.plan),
@@ -306,20 +397,9 @@ def _confirm(planning: Planning, offer: _Offer, *, yes: bool) -> None:
     for group in offer.plan.config.groups:
         tell(f"  {describe_group(group)}, {format_usd(group.offer.usd_per_hour)} per hour each")
     _show_offer(planning, offer)
-    if not yes and not _ask("Rent them"):
+    if not yes and not ask("Rent them"):
         tell("nothing was rented")
         raise typer.Exit(0)
-
-
-def _ask(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise InputError("nobody can be asked here; give --yes to go on without", "--yes")
-    return typer.confirm(question, err=True)
-
-
-def _plain(name: str) -> str:
-    """Returns a job's name as part of a run's, which has letters, digits and hyphens."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "run"
 
 
 def _absolute(command: list[str]) -> list[str]:

@@ -65,33 +65,22 @@ def _release(place: RunPlace) -> list[str]:
         record = ledger.run()
         clock = Clock(record.began_unix_s, record.clock_factor)
         document = record.document
-        backend = make_backend(
-            record.backend,
-            place.backend,
-            clock,
-            scenario_of(document["scenario"]),
-            Launcher(document["launcher"]),
-        )
-        if record.outcome is None and any(
-            w.status is not WorkersStatus.ENDED for w in backend.workers()
-        ):
-            backend.stop_workers(save=True)
-            until_s = time.monotonic() + _SAVE_S
-            while time.monotonic() < until_s and any(
-                w.status is not WorkersStatus.ENDED for w in backend.workers()
-            ):
-                backend.events(0)
-                time.sleep(0.2)
-        there = _there(backend)
-        backend.terminate(there)
-        until_s = time.monotonic() + _RELEASE_S
-        while there and time.monotonic() < until_s:
-            time.sleep(0.2)
-            backend.events(0)
-            there = _there(backend)
-        known = ledger.event_count()
-        ledger.note_events(known, backend.events(known))
-        ledger.note_states(backend.reconcile())
+        parts: list[str] = document.get("backends", [])
+        there: list[str] = []
+        for folder in [place.backend / part for part in parts] or [place.backend]:
+            backend = make_backend(
+                record.backend,
+                folder,
+                clock,
+                scenario_of(document["scenario"]),
+                Launcher(document["launcher"]),
+                cloud=document["cloud"],
+            )
+            there += _release_all(backend, saves=record.outcome is None and not parts)
+            if not parts:  # of several back ends, each counts its own events
+                known = ledger.event_count()
+                ledger.note_events(known, backend.events(known))
+            ledger.note_states(backend.reconcile())
         if record.outcome is None:
             now_s = clock.now_s()
             ledger.end(
@@ -105,6 +94,26 @@ def _release(place: RunPlace) -> list[str]:
                 now_s,
             )
         return there
+
+
+def _release_all(backend: Backend, *, saves: bool) -> list[str]:
+    """Has workers save, and VMs end; returns those that would not."""
+    if saves and any(w.status is not WorkersStatus.ENDED for w in backend.workers()):
+        backend.stop_workers(save=True)
+        until_s = time.monotonic() + _SAVE_S
+        while time.monotonic() < until_s and any(
+            w.status is not WorkersStatus.ENDED for w in backend.workers()
+        ):
+            backend.events(0)
+            time.sleep(0.2)
+    there = _there(backend)
+    backend.terminate(there)
+    until_s = time.monotonic() + _RELEASE_S
+    while there and time.monotonic() < until_s:
+        time.sleep(0.2)
+        backend.events(0)
+        there = _there(backend)
+    return there
 
 
 def _there(backend: Backend) -> list[str]:

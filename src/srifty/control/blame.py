@@ -43,6 +43,22 @@ class Blame:
     vm_excess_s: float
     network_excess_s: float
 
+    def is_same(self, other: Blame | None) -> bool:
+        """Whether the same is blamed."""
+        return other is not None and (self.culprit, self.vm) == (other.culprit, other.vm)
+
+    def __str__(self) -> str:
+        words = {
+            Culprit.NOTHING: "no part of a step takes much longer than was forecast",
+            Culprit.VM: f"{self.vm} is slow: it computes {self.vm_excess_s:.3g} s longer than the "
+            "others in each step",
+            Culprit.NETWORK: f"the network is slow: the exchange takes {self.network_excess_s:.3g} "
+            "s longer than was forecast in each step, for all VMs alike",
+            Culprit.ALL_WORKERS: f"all workers are slow alike: a step takes {self.excess_s:.3g} s "
+            "longer than was forecast",
+        }
+        return words[self.culprit]
+
 
 # A smaller part of an iteration than this is within the error of forecasts.
 _LEAST_EXCESS = 0.10

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from srifty.cloud.backend import Backend, VmStatus
 from srifty.cloud.clock import Clock
 from srifty.control.account import Account
-from srifty.control.fleet import Phase
+from srifty.control.fleet import FleetVm, Phase
 from srifty.control.hands import Hands
+from srifty.control.learned import Learned
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
 from srifty.control.policy import decide
@@ -95,7 +96,7 @@ class Controller:
         )
         self._watch = TrainingWatch(
             self._state,
-            planning.job,
+            planning,
             backend,
             ledger,
             clock,
@@ -105,7 +106,7 @@ class Controller:
             rule=self._rule,
         )
         self._preflight = Preflight(
-            self._state, order, backend, ledger, clock, self._rule, self._hands.say
+            self._state, order, backend, ledger, clock, self._rule, planning, self._hands
         )
         if is_resumed:
             self._hands.say("goes on with this run after its controller was gone")
@@ -214,7 +215,7 @@ class Controller:
     def _decide(self, now_s: float) -> None:
         state = self._state
         progress = self._progress(now_s)
-        planning = self._planning.without(state.apart)
+        planning = self._planning.without(state.apart).knowing(state.learned)
         candidates = planning.candidates(progress, state.pools, state.fleet.held())
         situation = self._situation(now_s, progress)
         decision = decide(self._planning.job, candidates, situation, state.pools, self._policy)
@@ -241,8 +242,7 @@ class Controller:
             case _:
                 state.trains_on = decision.train_on
                 self._hands.order_config(decision.config, decision)
-                if decision.replace:
-                    self._hands.release(list(decision.replace))
+                self._hands.replace(decision.replace)
 
     def _can_ever_go_on(self) -> bool:
         """Whether waiting may help: some pool opens again, and not all plans are ruled out."""
@@ -258,19 +258,28 @@ class Controller:
         training = state.training
         if training is not None and training.is_ending:
             training = None
+        # Until it is measured, what is in force is forecast as the others are.
+        known = Learned() if state.pace is not None else state.learned
+        planning = self._planning.knowing(known)
         running = state.meanwhile = None
-        is_whole = training is not None and all(state.fleet.vms[vm].is_kept for vm in training.vms)
+        unwanted = state.fleet.unwanted()
+        there = {vm.vm for vm in state.fleet.vms.values() if vm.is_kept or vm in unwanted}
+        is_whole = training is not None and set(training.vms) <= there
         if is_whole and training is not None:
-            running = self._planning.candidate(training.config)
+            running = planning.candidate(training.config)
         elif state.generation:
             state.meanwhile = self._meanwhile()
-            running = state.meanwhile and self._planning.candidate(state.meanwhile)
+            running = state.meanwhile and planning.candidate(state.meanwhile)
         booting = state.fleet.by_pool(Phase.ASKED)
         launch_s = self._planning.job.overheads.launch_s
         boots_s = [
             vm.asked_s + launch_s - now_s for vm in state.fleet.kept() if vm.phase is Phase.ASKED
         ]
         reached = progress.durable_iteration if training is None else progress.iteration
+        ready = state.fleet.by_pool(Phase.READY)
+        slow = next(iter(unwanted), None) or self._slow_vm()
+        for vm in unwanted:
+            ready[vm.pool] = ready.get(vm.pool, 0) + 1
         return Situation(
             now_s=now_s,
             iterations_left=max(self._planning.job.iterations - reached, 0.0),
@@ -278,15 +287,28 @@ class Controller:
             at_risk=max(reached - progress.durable_iteration, 0.0),
             running=running,
             is_idle=running is not None and not is_whole,
-            ordered=None if state.target is None else self._planning.candidate(state.target),
-            ready=state.fleet.by_pool(Phase.READY),
+            ordered=None if state.target is None else planning.candidate(state.target),
+            ready=ready,
             booting=booting,
             boot_left_s=max([*boots_s, 0.0]),
             pace=state.pace if is_whole else None,
             alarm=is_whole and training is not None
             and training.watch.is_alarm(self._policy.pace),
+            slow_vm=None if slow is None or running is None else (slow.vm, slow.pool),
+            blame=state.blame if running is not None else None,
             has_begun=state.has_begun,
         )  # fmt: skip
+
+    def _slow_vm(self) -> FleetVm | None:
+        """Returns the VM that makes the run slow, if one alone does and another would pay."""
+        blame = self._state.blame
+        if blame is None or blame.vm is None:
+            return None
+        overheads = self._planning.job.overheads
+        switching_s = overheads.launch_s + overheads.setup_s + overheads.restore_s
+        left = self._planning.job.iterations - self._state.log.iteration
+        vm = self._state.fleet.vms[blame.vm]
+        return vm if vm.is_kept and left * blame.vm_excess_s > switching_s else None
 
     def _meanwhile(self) -> ClusterConfig | None:
         """Returns how the VMs that are there could train until those that boot have come."""
@@ -323,12 +345,16 @@ class Controller:
             if not asked:  # what was just asked for may be refused: then all is decided anew
                 self._bridge(target)
         elif training is None:
-            self._hands.start(target, members)
-        elif training.config != target:
+            if self._preflight.lets_train(members):
+                self._hands.start(target, members)
+        elif training.config != target or any(
+            vm.vm in training.vms for vm in state.fleet.unwanted()
+        ):
             self._hands.say("all VMs are there: training saves and moves")
             self._hands.end_training(saves=True)
         else:
-            self._hands.release(state.fleet.surplus(target, training.vms))
+            spare = [vm.vm for vm in state.fleet.unwanted()]
+            self._hands.release([*state.fleet.surplus(target, training.vms), *spare])
 
     def _bridge(self, target: ClusterConfig) -> None:
         """Has the VMs that are there train until the target's have come, or lets them go."""
@@ -341,9 +367,10 @@ class Controller:
             return
         members = None if meanwhile is None else state.fleet.members(meanwhile)
         if state.trains_on and meanwhile is not None and members is not None:
-            self._hands.say("what is there trains until the new VMs have come")
-            self._hands.start(meanwhile, members)
-            state.meanwhile = None
+            if self._preflight.lets_train(members):
+                self._hands.say("what is there trains until the new VMs have come")
+                self._hands.start(meanwhile, members)
+                state.meanwhile = None
         else:
             self._hands.release(state.fleet.surplus(target, ()))
 

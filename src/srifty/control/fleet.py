@@ -35,6 +35,7 @@ class FleetVm:
         asked_s: seconds since the command at which it was asked for.
         phase: what it is now.
         is_released: whether the run has let it go.
+        is_unwanted: whether it trains on only until another VM stands in for it.
     """
 
     vm: str
@@ -43,11 +44,13 @@ class FleetVm:
     asked_s: float
     phase: Phase = Phase.ASKED
     is_released: bool = False
+    is_unwanted: bool = False
 
     @property
     def is_kept(self) -> bool:
         """Whether it boots or runs, and is to stay."""
-        return not self.is_released and self.phase in (Phase.ASKED, Phase.READY)
+        is_to_stay = not self.is_released and not self.is_unwanted
+        return is_to_stay and self.phase in (Phase.ASKED, Phase.READY)
 
     @property
     def can_train(self) -> bool:
@@ -97,6 +100,15 @@ class Fleet:
         """Returns the fleet with VMs let go."""
         released = {name: replace(self.vms[name], is_released=True) for name in names}
         return Fleet({**self.vms, **released})
+
+    def replacing(self, names: Sequence[str]) -> Fleet:
+        """Returns the fleet with VMs that are not to be kept once others stand in for them."""
+        unwanted = {name: replace(self.vms[name], is_unwanted=True) for name in names}
+        return Fleet({**self.vms, **unwanted})
+
+    def unwanted(self) -> list[FleetVm]:
+        """Returns the VMs that train on only until others stand in for them."""
+        return [vm for vm in self.vms.values() if vm.is_unwanted and vm.can_train]
 
     def kept(self) -> list[FleetVm]:
         """Returns the VMs that boot or run and are to stay."""

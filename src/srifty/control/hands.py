@@ -10,6 +10,7 @@ from srifty.cloud.backend import Backend, LaunchRequest, VmRequest
 from srifty.cloud.clock import Clock
 from srifty.control.crew import config_record, pool_record, world_of, world_record
 from srifty.control.fleet import FleetVm, Phase
+from srifty.control.learned import Learned
 from srifty.control.ledger import Ledger
 from srifty.control.planning import Planning
 from srifty.control.records import AskedVm
@@ -192,6 +193,23 @@ class Hands:
         self._backend.terminate(names)
         self._ledger.done(step, self._clock.now_s())
         self.say(f"lets {', '.join(names)} go")
+
+    def replace(self, vms: Sequence[str]) -> None:
+        """Has VMs train on until others stand in for them."""
+        names = [name for name in vms if not self._state.fleet.vms[name].is_unwanted]
+        if not names:
+            return
+        now_s = self._clock.now_s()
+        self._ledger.done(self._ledger.begin("replace", {"vms": names}, now_s), now_s)
+        self._state.fleet = self._state.fleet.replacing(names)
+        self.say(f"{', '.join(names)} is to be replaced; it trains on until then")
+
+    def learn(self, learned: Learned) -> None:
+        """Keeps what the run has shown, for the forecasts of other plans."""
+        now_s = self._clock.now_s()
+        document = {"network": learned.network, "compute": dict(learned.compute)}
+        self._ledger.done(self._ledger.begin("learn", document, now_s), now_s)
+        self._state.learned = learned
 
     def note_refusal(self, vm: FleetVm, at_s: float) -> None:
         """Counts a VM that never came as refused: else more would be asked for, for ever."""

@@ -72,6 +72,7 @@ class Ledger:
         Raises:
             InputError: there is a run in the file already; the rest as the class says.
         """
+        is_new = not path.exists()
         ledger = cls(path, create=True, writes=True)
         try:
             with ledger._writing():
@@ -90,6 +91,8 @@ class Ledger:
                 )
         except BaseException:
             ledger.close()
+            if is_new:  # else the name would be taken by a run that never was
+                path.unlink(missing_ok=True)
             raise
         return ledger
 

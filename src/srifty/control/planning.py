@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from srifty.compute.latency import LatencyModel
+from srifty.control.learned import Learned, forecast_of
 from srifty.control.pools import Pools
 from srifty.control.situation import Candidate, candidates_of, offers_left, remaining_job
 from srifty.core.cluster import ClusterConfig, VmGroup
 from srifty.core.events import Pool, Progress
+from srifty.core.forecast import IterationForecast
 from srifty.core.job import Job, Limits, Objective
 from srifty.core.offers import Market, Offer
 from srifty.core.plan import PlanResult
 from srifty.planner import BatchRange, plan
-from srifty.simulator import ConfigTable, Predictor
+from srifty.simulator import Predictor
 
 
 @dataclass(frozen=True)
@@ -109,12 +111,20 @@ class Planning:
 
     def candidate(self, config: ClusterConfig) -> Candidate:
         """Returns a configuration with its forecast."""
-        forecast = self.predictor.predict(self.job, ConfigTable.from_configs([config])).row(0)
+        forecast = self.forecast(config)
         return Candidate.of(config, forecast.mean_s, forecast.persistent_std_s)
 
     def paces_s(self, config: ClusterConfig) -> dict[VmGroup, float]:
         """Returns the seconds that each group's compute takes in a step, as the profiles say."""
         return {group: self._compute_s(group) for group in config.groups}
+
+    def forecast(self, config: ClusterConfig) -> IterationForecast:
+        """Returns the forecast of a configuration's iteration."""
+        return forecast_of(self.predictor, self.job, config)
+
+    def knowing(self, learned: Learned) -> Planning:
+        """Returns the planning that carries over what a run has shown."""
+        return replace(self, predictor=learned.predictor(self.predictor))
 
     def without(self, pairs: Iterable[frozenset[str]]) -> Planning:
         """Returns the planning that keeps pairs of instance types apart."""

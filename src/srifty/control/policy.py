@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from srifty.control.blame import Culprit
 from srifty.control.outlook import Outlook
 from srifty.control.pools import Pools
 from srifty.control.situation import Candidate, PolicyRule, Situation
@@ -139,14 +140,17 @@ def _choose(
         return scores[id(candidate)], outlook.iteration_s(candidate)
 
     safe = [c for c in usable if _is_safe(outlook, c, fallbacks)]
+    if not outlook.job.accumulate:
+        # The planner's last resort where it knows of nothing else: VMs that boot already may be.
+        usual = [c for c in safe if not c.has_passes or (present and _same(c, present))]
+        safe = usual or safe
     running = situation.running
     is_in_force = running is not None and present is not None and _same(running, present)
     if situation.alarm and is_in_force and _was_meant_to_meet(outlook):
         others = [c for c in safe if not outlook.is_running(c) and outlook.meets_limits(c)]
         if not others:
             return _Choice(present, Cause.NO_PLAN)
-        cause = Cause.LIMIT if situation.slow_vm is None else Cause.SLOW_VM
-        return _Choice(min(others, key=score), cause)
+        return _Choice(min(others, key=score), _alarm_cause(situation))
     if not safe:
         return _least_bad(outlook, usable, present)
     best = min(safe, key=score)
@@ -155,6 +159,8 @@ def _choose(
         gains = scores[id(best)] <= (1.0 - outlook.rule.least_gain) * scores[id(in_force)]
         if gains:
             return _Choice(best, Cause.CHEAPER)
+        if situation.slow_vm is not None:
+            return _Choice(in_force, Cause.SLOW_VM)
         # What was ordered cannot be had any more, and its survivors do.
         is_left = situation.ordered is not None and not _same(situation.ordered, in_force)
         return _Choice(in_force, Cause.LOST if is_left else Cause.ON_COURSE)
@@ -164,8 +170,19 @@ def _choose(
         return _Choice(best, Cause.FIRST)
     if situation.ordered is None and not best.is_firm:
         return _Choice(best, Cause.RETRY)
+    if fallbacks is None and running is not None and present is situation.ordered:
+        return _Choice(best, Cause.LIMIT)
     given_up = situation.ordered is None or present is situation.ordered
     return _Choice(best, Cause.NO_RETURN if given_up else Cause.LOST)
+
+
+def _alarm_cause(situation: Situation) -> Cause:
+    """Returns why the pace misses a limit, as far as that is known."""
+    if situation.slow_vm is not None:
+        return Cause.SLOW_VM
+    if situation.blame is not None and situation.blame.culprit is Culprit.NETWORK:
+        return Cause.SLOW_NETWORK
+    return Cause.LIMIT
 
 
 def _same(one: Candidate, other: Candidate) -> bool:
@@ -309,6 +326,12 @@ def _numbers(
         numbers += [
             ("pace_per_s", situation.pace.mean),
             ("best_pace_per_s", situation.pace.bound),
+        ]
+    if situation.blame is not None:
+        numbers += [
+            ("excess_s", situation.blame.excess_s),
+            ("vm_excess_s", situation.blame.vm_excess_s),
+            ("network_excess_s", situation.blame.network_excess_s),
         ]
     for name, candidate in (("chosen", chosen), ("present", present), ("fallback", fallback)):
         if candidate is not None:

@@ -12,6 +12,7 @@ from srifty.cloud.backend import Backend, Prepared, World
 from srifty.cloud.clock import Clock
 from srifty.control.crew import read_config, read_pool, read_world
 from srifty.control.fleet import FleetVm
+from srifty.control.learned import Learned
 from srifty.control.ledger import Ledger
 from srifty.control.records import StepRecord
 from srifty.control.run_order import Ending
@@ -40,6 +41,7 @@ def restored(
     """
     state = RunState(TrainingLog(clock.at_s))
     released: list[str] = []
+    replaced: list[str] = []
     for step in ledger.steps():
         match step.kind:
             case "order":
@@ -55,6 +57,10 @@ def restored(
                 _end(state, step)
             case "release":
                 released += step.document["vms"]
+            case "replace":
+                replaced += step.document["vms"]
+            case "learn":
+                state.learned = Learned(step.document["network"], step.document["compute"])
             case "preflight":
                 _learn(state, step)
             case "close":
@@ -67,7 +73,7 @@ def restored(
         state.fleet = state.fleet.after(event)
         state.pools = state.pools.after(event, policy.pools)
     state.events = ledger.event_count()
-    state.fleet = state.fleet.releasing(released)
+    state.fleet = state.fleet.releasing(released).replacing(replaced)
     return state
 
 
@@ -99,9 +105,13 @@ def _end(state: RunState, step: StepRecord) -> None:
 def _learn(state: RunState, step: StepRecord) -> None:
     """Has the state follow a sweep; one that was cut off is made again."""
     state.generation = step.document["generation"]
-    has_passed = None if step.outcome is None else step.outcome["has_passed"]
-    if has_passed is not None:
-        (state.passed if has_passed else state.apart).add(frozenset(step.document["pair"]))
+    if step.outcome is None:
+        return
+    has_passed, pair = step.outcome["has_passed"], step.outcome["pair"]
+    if has_passed and step.document["pair"] is None:
+        state.swept |= set(step.document["vms"])
+    elif has_passed is not None and pair is not None:
+        (state.passed if has_passed else state.apart).add(frozenset(pair))
 
 
 def _redo(step: StepRecord, ledger: Ledger, backend: Backend, clock: Clock) -> None:

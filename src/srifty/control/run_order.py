@@ -35,7 +35,7 @@ class RunRule:
         launch_s: seconds of the run after which a VM that never came counts as refused.
         most_stalls: worlds in a row that may end without a checkpoint newer than before.
         note_s: seconds of the run between two notes of progress.
-        preflight_s: real seconds that a sweep between two types of VMs may take.
+        preflight_s: real seconds that a sweep between VMs may take.
     """
 
     tick_s: float = 0.5
@@ -62,7 +62,7 @@ class RunOrder:
         settings: how the VMs are set up.
         plays_gpus: whether steps are held to the pace of the GPUs that are planned with.
         checkpoint_folder: where checkpoints can be seen by the controller; None: nowhere.
-        preflight: what one VM each of two types run before they train together; None: nothing.
+        preflight: what VMs run before they train together, one process on each; None: nothing.
     """
 
     run_id: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from srifty.cloud.backend import World
+from srifty.control.blame import Blame
 from srifty.control.fleet import Fleet
+from srifty.control.learned import Learned
 from srifty.control.pace import Pace, Watch
 from srifty.control.pools import Pools
 from srifty.control.run_order import Ending
@@ -28,6 +30,11 @@ class Training:
         broke_s: real seconds at which a worker was gone while the others were to save; None: none.
         watch: of its pace.
         alarmed_s: seconds since the command of the last window upon whose alarm was decided.
+        blamed_s: seconds since the command of the last window that was looked into for causes.
+        suspect: what the last window was blamed on; None: nothing was looked into yet.
+        warm_s: seconds since the command at which its first steps were over; None: they are not.
+        has_ended: whether all its workers were seen to have ended.
+        is_tried: whether the steps after those were judged.
     """
 
     world: World
@@ -40,6 +47,11 @@ class Training:
     broke_s: float | None = None
     watch: Watch = field(default_factory=Watch)
     alarmed_s: float = float("-inf")
+    blamed_s: float = float("-inf")
+    suspect: Blame | None = None
+    warm_s: float | None = None
+    is_tried: bool = False
+    has_ended: bool = False
 
     @property
     def is_ending(self) -> bool:
@@ -74,6 +86,10 @@ class RunState:
         closing: number of the ledger's step that ends the run; None: not begun.
         passed: pairs of instance types that were seen to exchange.
         apart: pairs that were seen not to, and are kept apart.
+        blame: what the newest slow-down comes from; None: there was none, or it is over.
+        swept: VMs that were seen to exchange with each other.
+        bad_sweeps: how many sweeps in a row found VMs that do not.
+        learned: how much longer things take than was forecast.
     """
 
     log: TrainingLog
@@ -93,3 +109,7 @@ class RunState:
     closing: int | None = None
     passed: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
     apart: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
+    swept: set[str] = field(default_factory=set[str])
+    bad_sweeps: int = 0
+    blame: Blame | None = None
+    learned: Learned = field(default_factory=Learned)

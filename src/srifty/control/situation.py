@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from srifty.control.blame import Blame
 from srifty.control.pace import Pace, PaceRule
 from srifty.control.pools import PoolRule, Pools
 from srifty.core._checks import (
@@ -91,6 +92,11 @@ class Candidate:
         is_firm = all(pool.market is not Market.SPOT for pool in vms)
         return cls(config, iteration_s, spread_s, config.usd_per_hour, vms, is_firm)
 
+    @property
+    def has_passes(self) -> bool:
+        """Whether some workers make several passes in a step, which not every script can."""
+        return any(group.accumulation > 1 for group in self.config.groups)
+
     @classmethod
     def of_plan(cls, plan: Plan) -> Candidate:
         """Returns a plan of the planner's as a candidate."""
@@ -118,6 +124,7 @@ class Situation:
         pace: measured pace of `running`; None while too little is known.
         alarm: whether the pace has missed a limit long enough (`Watch.is_alarm`).
         slow_vm: the VM to blame for that, and its pool; None where none is.
+        blame: what a slow-down comes from; None where nothing is known to be slow.
         has_begun: whether anything was decided before.
     """
 
@@ -134,6 +141,7 @@ class Situation:
     pace: Pace | None = None
     alarm: bool = False
     slow_vm: tuple[str, Pool] | None = None
+    blame: Blame | None = None
     has_begun: bool = True
 
     def __post_init__(self) -> None:

@@ -38,6 +38,7 @@ def summary(ledger: Ledger, now_s: float, *, is_controlled: bool) -> dict[str, A
         "message": run.outcome and run.outcome["message"],
         "at_s": at_s,
         "iterations": document.get("iterations"),
+        "unit": document.get("unit", "iterations"),
         "iteration": last.iteration if last else 0,
         "durable_iteration": last.durable_iteration if last else 0,
         "iterations_per_s": _pace(ledger),

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
-from srifty.cloud.backend import Backend, WorkersStatus
+from srifty.cloud.backend import Backend, VmWorkers, WorkersStatus
 from srifty.cloud.clock import Clock
 from srifty.control.account import Account
+from srifty.control.blame import Culprit, blame
 from srifty.control.fleet import Phase
 from srifty.control.hands import Hands
+from srifty.control.last_words import last_words
 from srifty.control.ledger import Ledger
+from srifty.control.lessons import lessons
 from srifty.control.pace import watch
+from srifty.control.planning import Planning
 from srifty.control.restoring import FINISHED
 from srifty.control.run_order import Ending, RunRule
 from srifty.control.run_state import RunState, Training
 from srifty.control.situation import PolicyRule
-from srifty.core.events import Progress
-from srifty.core.job import Job
+from srifty.core.events import Progress, WorkerStep
+
+# Steps of a world that do not count, and those after them by which it is first judged.
+_WARM_UP = 5
+_TRIAL = 10
+# Part of the forecast by which first steps must be longer to be acted on at once.
+_FAR_OFF = 0.5
 
 
 class TrainingWatch:
@@ -24,7 +34,7 @@ class TrainingWatch:
 
     Args:
         state: of the run; says afterwards what became of the world.
-        job: what is trained.
+        planning: the job, and what its iterations were forecast from.
         backend: where the workers are.
         ledger: of the run.
         clock: of the run.
@@ -37,7 +47,7 @@ class TrainingWatch:
     def __init__(
         self,
         state: RunState,
-        job: Job,
+        planning: Planning,
         backend: Backend,
         ledger: Ledger,
         clock: Clock,
@@ -48,7 +58,8 @@ class TrainingWatch:
         rule: RunRule,
     ) -> None:
         self._state = state
-        self._job = job
+        self._job = planning.job
+        self._planning = planning
         self._backend = backend
         self._ledger = ledger
         self._clock = clock
@@ -68,15 +79,20 @@ class TrainingWatch:
         lost = [vm for vm in training.vms if vm not in there or not self._can_train(vm)]
         ended = [w for w in workers if w.status is WorkersStatus.ENDED]
         failed = [w for w in ended if w.exit_code]
-        if len(ended) == len(workers):
+        if len(ended) == len(workers) and not training.has_ended:
+            # What they said last may have come after it was read: it is judged at the next look.
+            training.has_ended = True
+        elif len(ended) == len(workers):
+            if failed and not training.is_ending:
+                self._hands.say(f"training breaks off: {_fault(failed[0])}")
             self._note_end(training, failed[0].log if failed else "", is_whole=not (lost or failed))
         elif training.is_ending:
             if training.saves and self._saves_no_more(training, is_broken=bool(lost or failed)):
                 self._hands.say("the workers do not stop; they are killed")
                 self._hands.end_training(saves=False, again=True)
         elif lost or failed:
-            what = ", ".join(lost) if lost else f"workers of {failed[0].vm} (see {failed[0].log})"
-            self._hands.say(f"training breaks off: {what} gone")
+            what = f"{', '.join(lost)} gone" if lost else _fault(failed[0])
+            self._hands.say(f"training breaks off: {what}")
             self._hands.end_training(saves=False)
         elif self._is_silent(training):
             self._hands.say("no step for too long; the workers are killed and started anew")
@@ -133,6 +149,58 @@ class TrainingWatch:
         if training.watch.is_alarm(self._policy.pace) and judged_s > training.alarmed_s:
             training.alarmed_s = judged_s
             state.must_decide = True
+        if judged_s > training.blamed_s:
+            training.blamed_s = judged_s
+            self._find_culprit(training)
+        self._try_first_steps(training, now_s)
+
+    def _try_first_steps(self, training: Training, now_s: float) -> None:
+        """Looks once at the first steps: what is far off then need not be watched for minutes."""
+        made = self._state.log.iteration - training.from_iteration
+        if training.warm_s is None and made >= _WARM_UP:
+            training.warm_s = now_s
+        if training.warm_s is not None and not training.is_tried and made >= _WARM_UP + _TRIAL:
+            training.is_tried = True
+            self._find_culprit(training, tried_since_s=training.warm_s)
+
+    def _find_culprit(self, training: Training, tried_since_s: float | None = None) -> None:
+        """Says what makes training slow, and carries over what that means for other plans.
+
+        Args:
+            training: what trains.
+            tried_since_s: seconds since the command from which on the first steps count, where they
+                are judged; what is far off then is believed at once.
+        """
+        state = self._state
+        rule = self._policy.pace
+        vm_of = [vm.vm for vm in training.world.vms for _ in range(vm.workers)]
+        window_s = rule.misses * rule.stride * rule.window_s
+        steps: tuple[WorkerStep, ...] = ()
+        began_s = training.began_at_s if tried_since_s is None else tried_since_s
+        for back_s in (window_s, rule.window_s):
+            since_s = max(self._clock.now_s() - back_s, began_s)
+            steps = steps or state.log.worker_steps(vm_of, since_s, self._clock.factor)
+        if not steps:
+            return
+        forecast = self._planning.forecast(training.config)
+        found = blame(steps, forecast)
+        before, training.suspect = training.suspect, found
+        # That all are slow alike may be the warming up.
+        is_far_off = (
+            tried_since_s is not None
+            and found.culprit in (Culprit.VM, Culprit.NETWORK)
+            and found.excess_s >= _FAR_OFF * forecast.mean_s
+        )
+        if not ((found.is_same(before) and found.culprit is not Culprit.NOTHING) or is_far_off):
+            state.blame = None  # what slows two windows in a row lasts
+            return
+        if not found.is_same(state.blame):
+            self._hands.say(str(found))
+            state.must_decide = True
+        state.blame = found
+        learned = lessons(self._planning, training.config, steps, found)
+        if learned is not None and not learned.is_near(state.learned):
+            self._hands.learn(learned)
 
     def _note_end(self, training: Training, log: str, *, is_whole: bool) -> None:
         """Notes that a world has ended, and what that means."""
@@ -148,6 +216,7 @@ class TrainingWatch:
         self._ledger.done(step, now_s, ended)
         state.training = None
         state.pace = None
+        state.blame = None
         state.must_decide = True
         if is_finished:
             state.outcome = FINISHED
@@ -168,9 +237,17 @@ class TrainingWatch:
         if training.is_ending and training.saves:
             state.stalls = 0
         if state.stalls >= self._rule.most_stalls:
-            where = f" The last one's output is in {log}." if log else ""
+            words = last_words(Path(log)) if log else ""
+            where = f" The last one said {words!r}; all of it is in {log}." if log else ""
             state.outcome = (
                 Ending.UNFINISHED,
                 f"No progress: {state.stalls} starts in a row ended before a checkpoint newer than "
                 f"iteration {state.log.durable:,}.{where}",
             )
+
+
+def _fault(failed: VmWorkers) -> str:
+    """Returns how a VM's workers failed, for people."""
+    words = last_words(Path(failed.log))
+    said = f": {words}" if words else ""
+    return f"the workers of {failed.vm} failed with code {failed.exit_code}{said} ({failed.log})"

@@ -15,8 +15,9 @@ class Act(StrEnum):
 
     `PREEMPT`: the cloud takes it back, `notice_s` after it said so. `SLOW`: its workers take
     `factor` times as long, for `lasts_s`. `HANG`: all its processes stop without an end. `DIE`: it
-    is gone without a word. `KILL_WORKER`: one worker is killed. `CUT`: its link is cut, for
-    `lasts_s`.
+    is gone without a word. `KILL_WORKER`: one worker is killed. `DELAY`: each of its exchanges
+    takes `by_s` longer, for `lasts_s`, so that all who train with it wait: a slow network. `CUT`:
+    its link is cut, for `lasts_s`.
     """
 
     PREEMPT = "preempt"
@@ -24,6 +25,7 @@ class Act(StrEnum):
     HANG = "hang"
     DIE = "die"
     KILL_WORKER = "kill-worker"
+    DELAY = "delay"
     CUT = "cut"
 
 
@@ -38,7 +40,9 @@ class Happening:
         at_iteration: when, in iterations of the job that were made.
         notice_s: seconds between a notice and the end; 0: no notice.
         factor: how many times as long a slow VM takes.
-        lasts_s: seconds for which a VM is slow or its link is cut; None: for good.
+        lasts_s: seconds for which a VM is slow, its exchanges are, or its link is cut; None: for
+            good.
+        by_s: seconds by which an exchange takes longer.
     """
 
     act: Act
@@ -48,6 +52,7 @@ class Happening:
     notice_s: float = 0.0
     factor: float = 1.0
     lasts_s: float | None = None
+    by_s: float = 0.0
 
     def __post_init__(self) -> None:
         times = [self.at_s, self.after_s, self.at_iteration]
@@ -68,6 +73,11 @@ class Happening:
         require(
             (self.act is Act.SLOW) == (self.factor > 1),
             f"{self.act}: a slow VM, and only that, has a factor above 1",
+        )
+        require_not_negative(f"{self.act}: by", self.by_s)
+        require(
+            (self.act is Act.DELAY) == (self.by_s > 0),
+            f"{self.act}: a delay, and only that, says by how long",
         )
 
 

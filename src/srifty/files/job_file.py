@@ -206,6 +206,11 @@ def read_job(path: Path, changes: Sequence[str] = (), *, now: datetime | None = 
     Raises:
         InputError: the file cannot be read or is wrong; all its errors are reported together.
     """
+    return _build(_read(path, changes), path, now or datetime.now(UTC))
+
+
+def _read(path: Path, changes: Sequence[str]) -> _JobFile:
+    """Returns a job file with changes, its parts checked each by itself."""
     source = str(path)
     document: object = load_yaml(read_text(path, _KIND), source, _KIND)
     if not isinstance(document, dict):
@@ -217,10 +222,43 @@ def read_job(path: Path, changes: Sequence[str] = (), *, now: datetime | None = 
     for change in changes:
         apply_change(cast("dict[Any, Any]", document), change)
     try:
-        file = _JobFile.model_validate(document)
+        return _JobFile.model_validate(document)
     except ValidationError as error:
         raise InputError(problems_of(error), source) from None
-    return _build(file, path, now or datetime.now(UTC))
+
+
+@dataclass(frozen=True)
+class Rental:
+    """What a job file says of VMs, whatever is to run on them.
+
+    Attributes:
+        name: the job's.
+        workload: the names or files of its profiles, which need not exist.
+        supply: what can be rented, and where.
+        settings: how VMs are set up.
+        launch_s: seconds that a VM is expected to boot.
+    """
+
+    name: str
+    workload: tuple[str, ...]
+    supply: SupplyRequest
+    settings: RunSettings
+    launch_s: float
+
+
+def read_rental(path: Path, changes: Sequence[str] = ()) -> Rental:
+    """Returns what a job file says of VMs; its profiles are not read.
+
+    Raises:
+        InputError: as `read_job` does.
+    """
+    file = _read(path, changes)
+    try:
+        supply = supply_of(file.offers, datetime.now(UTC), path.parent)
+        settings = settings_of(file.run)
+    except InputError as error:
+        raise InputError(error.problems, str(path)) from None
+    return Rental(file.name, file.workload, supply, settings, file.overheads.launch)
 
 
 def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:

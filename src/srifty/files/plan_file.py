@@ -57,6 +57,7 @@ class _PlanPart(FileModel):
     cost_usd: Any = None
     traffic_usd: Any = None
     success_probability: Any = None
+    interruptions: Any = None
 
 
 class _PlanFile(FileModel):
@@ -82,6 +83,10 @@ class _PlanFile(FileModel):
     gap: Any = None
     seconds: Any = None
     cost_range_usd: Any = None
+    explanations: Any = None
+    request: Any = None
+    scaling: Any = None
+    timeline: Any = None
 
 
 def read_plan(path: Path) -> WrittenPlan:

@@ -114,7 +114,7 @@ def read_profile(path: Path) -> WorkloadProfile:
     Raises:
         InputError: the file cannot be read, or is no profile; all its errors are reported together.
     """
-    return _parse(read_text(path, _KIND), str(path))
+    return parse_profile(read_text(path, _KIND), str(path))
 
 
 def builtin_workloads() -> tuple[str, ...]:
@@ -139,14 +139,19 @@ def builtin_profiles(workload: str) -> tuple[WorkloadProfile, ...]:
     if not found:
         known = ", ".join(builtin_workloads())
         raise InputError(f"there is no built-in workload {workload!r}; there are: {known}")
-    return tuple(_parse(entry.read_text(encoding="utf-8"), entry.name) for entry in found)
+    return tuple(parse_profile(entry.read_text(encoding="utf-8"), entry.name) for entry in found)
 
 
 def _is_json(name: str) -> bool:
     return name.endswith(".json")
 
 
-def _parse(text: str, source: str) -> WorkloadProfile:
+def parse_profile(text: str, source: str) -> WorkloadProfile:
+    """Returns the profile that a PROFILE.json's text holds.
+
+    Raises:
+        InputError: it holds none; all that is wrong is reported together.
+    """
     document: Any = load_json(text, source, _KIND)
     try:
         file = _ProfileFile.model_validate(document)

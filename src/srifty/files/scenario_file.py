@@ -45,6 +45,7 @@ class _HappeningPart(FileModel):
     notice: Duration = 0.0
     factor: float = 1.0
     lasts: Annotated[Duration | None, Field(alias="for")] = None
+    by: Duration = 0.0
 
     def value(self) -> Happening:
         """Returns it as the core has it; raises `InputError` where it makes no sense."""
@@ -56,6 +57,7 @@ class _HappeningPart(FileModel):
             notice_s=self.notice,
             factor=self.factor,
             lasts_s=self.lasts,
+            by_s=self.by,
         )
 
 

@@ -11,6 +11,7 @@ from srifty.allreduce.base import AllreduceModel
 from srifty.allreduce.table import bus_bytes_of
 from srifty.core.job import GradientSync, Sharing
 from srifty.simulator import lockstep
+from srifty.simulator.sharing import line_seconds
 from srifty.simulator.tables import ConfigTable
 
 # Of the slowest link's pace, what a ring over links of unequal speed reaches. gloo on shaped links:
@@ -97,4 +98,5 @@ def exchange_ends(
     if sync.sharing is Sharing.PAPER:
         _, size_class = np.unique(sizes_bytes, return_inverse=True)
         return lockstep.paper_sharing(ready_s, alone_s, bus_bytes, world.capacity, size_class)
-    return lockstep.some_slots(ready_s, alone_s, bus_bytes, world.capacity, sync.slots)
+    line_s = line_seconds(bus_bytes, alone_s, world.capacity[:, None])
+    return lockstep.some_slots(ready_s, alone_s, line_s, sync.slots)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from srifty.simulator.sharing import slot_work
+from srifty.simulator.sharing import progress_rates
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -55,71 +55,60 @@ def one_slot(ready_s: FloatArray, alone_s: FloatArray) -> Ends:
 
 
 def some_slots(
-    ready_s: FloatArray,
-    alone_s: FloatArray,
-    bus_bytes: FloatArray,
-    capacity: FloatArray,
-    slots: int | None,
+    ready_s: FloatArray, alone_s: FloatArray, line_s: FloatArray, slots: int | None
 ) -> Ends:
     """Returns the ends with at most `slots` transfers at a time (None: unlimited).
 
     Args:
         ready_s: (R, K) when each transfer can start.
         alone_s: (R, K) seconds that each takes alone.
-        bus_bytes: (R, K) work of each.
-        capacity: (R,) bus bandwidth that the line supports, bytes per second.
+        line_s: (R, K) seconds of these on the line.
         slots: transfers at a time.
     """
     rows, count = ready_s.shape
     width = count if slots is None else min(slots, count)
     issue_s = np.maximum.accumulate(ready_s, axis=1).T.copy()
-    work = slot_work(bus_bytes, alone_s, capacity[:, None]).T.copy()
-    latency_s = np.maximum(alone_s.T - work / capacity, 0.0)
+    wait_of, line_of = (alone_s - line_s).T.copy(), line_s.T.copy()
 
-    latency_left = np.full((width, rows), np.inf)
-    bytes_left = np.full((width, rows), np.inf)
+    # By slot; an empty one holds a transfer that never moves and is in nobody's way.
+    left = np.full((width, rows), np.inf)
+    wait, line = np.full((width, rows), np.inf), np.zeros((width, rows))
     occupied = np.zeros(rows, dtype=np.int64)
     issued = np.zeros(rows, dtype=np.int64)
-    holder = np.zeros((width, rows), dtype=np.int64)
     now = np.zeros(rows)
     busy_start = np.zeros(rows)
     columns = np.arange(rows, dtype=np.int64)
-    # Each transfer brings three events: it is admitted, its latency ends, its bytes are through.
-    for _ in range(3 * count):
-        running = np.isfinite(bytes_left).sum(axis=0)
-        rate = capacity / np.maximum(running, 1)
-        latency_slot = latency_left.argmin(axis=0)
-        bytes_slot = bytes_left.argmin(axis=0)
-        latency_step = latency_left[latency_slot, columns]
-        bytes_step = bytes_left[bytes_slot, columns] / rate
+    # Each transfer brings two events: it is admitted, and it ends.
+    for _ in range(2 * count):
+        used = int(occupied.max())
+        rates = progress_rates(wait[:used], line[:used])
+        ends_in = np.full((max(used, 1), rows), np.inf)
+        np.divide(left[:used], rates, out=ends_in[:used], where=rates > 0)
+        next_slot = ends_in.argmin(axis=0)
+        end_step = ends_in[next_slot, columns]
         waiting = issue_s[np.minimum(issued, count - 1), columns]
         can_admit = (issued < count) & (occupied < width)
         admit_step = np.where(can_admit, np.maximum(waiting - now, 0.0), np.inf)
-
-        step = np.minimum(np.minimum(latency_step, bytes_step), admit_step)
-        admits = admit_step <= step
-        ends_latency = ~admits & (latency_step <= step)
-        ends_bytes = ~admits & ~ends_latency
+        admits = admit_step <= end_step
+        step = np.where(admits, admit_step, end_step)
 
         now += step
-        latency_left -= step
-        bytes_left -= rate * step
+        left[:used] -= rates * step
 
-        at = columns[ends_latency]
-        slot = latency_slot[at]
-        latency_left[slot, at] = np.inf
-        bytes_left[slot, at] = work[holder[slot, at], at]
-
-        at = columns[ends_bytes]
-        bytes_left[bytes_slot[at], at] = np.inf
-        occupied[at] -= 1
+        # The last of the slots in use moves to where one became free, so that these stay in front.
+        at = columns[~admits]
+        freed, last = next_slot[at], occupied[at] - 1
+        for state, empty in ((left, np.inf), (wait, np.inf), (line, 0.0)):
+            state[freed, at] = state[last, at]
+            state[last, at] = empty
+        occupied[at] = last
 
         at = columns[admits]
-        free = (np.isinf(latency_left[:, at]) & np.isinf(bytes_left[:, at])).argmax(axis=0)
-        holder[free, at] = issued[at]
-        latency_left[free, at] = latency_s[issued[at], at]
+        slot = occupied[at]
+        left[slot, at] = 1.0
+        wait[slot, at], line[slot, at] = wait_of[issued[at], at], line_of[issued[at], at]
         # A transfer that found the line idle, and came later than it could have, ends a pause.
-        idle = (occupied[at] == 0) & (step[at] > 0)
+        idle = (slot == 0) & (step[at] > 0)
         busy_start[at] = np.where(idle | (issued[at] == 0), now[at], busy_start[at])
         occupied[at] += 1
         issued[at] += 1

@@ -1,14 +1,21 @@
 """How the transfers of one iteration share the network: the event queue, one configuration.
 
-Two rules, both with work in bus bytes `w = 2 s (n−1) / n`, and both such that a transfer alone
-takes exactly the allreduce model's `T(s)`:
+Two rules, both such that a transfer alone takes exactly the allreduce model's `T(s)`. Its work is
+`w = 2 s (n−1) / n` bus bytes; of its `T(s)` it keeps the line busy for `L = w / b_cap` and waits
+for latencies in the rest, `A = T(s) − L`.
 
-* `slots`: transfers are admitted in the order of issue to at most `slots` slots. Each first waits
-  its own start-up latency `α = T(s) − w / b_cap`, during which it uses no bandwidth, then the
-  running ones share `b_cap` evenly. One slot is NCCL under DistributedDataParallel; gloo has as
-  many as it has threads. A transfer that was measured above `b_cap` (a short one that a token
-  bucket lets pass at once, or noise) counts as what the line carries in `T(s)`: one lucky size must
-  not widen the line for all.
+* `slots`: transfers are admitted in the order of issue to at most `slots` slots. One slot is NCCL
+  under DistributedDataParallel; gloo has as many as it has threads. A ring moves in hops, each of
+  which waits for its latency, then for the line: behind what others have there, as customers of a
+  closed queueing network do at its one server. So transfers in flight take
+
+      R_i = L_i + Σ_{j ≠ i} Q_j L_j   at the line,   Q_j = R_j / (A_j + R_j)   of their time,
+
+  and progress at `1 / (A_i + R_i)` (approximate mean value analysis: Bard 1979, Schweitzer 1979).
+  Few transfers hide each other's latencies, many fill the line, and small ones wait behind large
+  ones. A transfer that was measured above `b_cap` (a short one that a token bucket lets pass at
+  once, or noise) counts as what the line carries in `T(s)`: one lucky size must not widen the line
+  for all.
 * `paper` (Luo et al. 2022, section 4.3): every transfer starts at once. On a start the counter `c`
   and the aggregate `b_agg` of the transfers' own bus bandwidths grow, on a finish they fall; each
   transfer moves at `b_bus` while `b_agg ≤ b_cap`, else at `min(b_bus, b_cap / c)`.
@@ -25,6 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+
+# Newton's steps for the queue on the line: until one changes it by less (the next would by the
+# square of that), and how many at most.
+_STEP = 1e-8
+_MOST_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -65,24 +77,51 @@ def capacity_for(bus_bytes: FloatArray, alone_s: FloatArray, capacity: float) ->
     return float(max(capacity, (bus_bytes / alone_s).max()))
 
 
-def slot_work(
+def line_seconds(
     bus_bytes: FloatArray, alone_s: FloatArray, capacity: float | FloatArray
 ) -> FloatArray:
-    """Returns what transfers in slots have to move: at most what the line carries in `T(s)`.
+    """Returns how long transfers in slots keep the line busy: `L`, at most `T(s)`.
 
     Args:
         bus_bytes: bytes of each.
         alone_s: seconds that each takes alone.
         capacity: bytes per second that the line carries; broadcast against the others.
     """
-    return np.minimum(bus_bytes, capacity * alone_s)
+    return np.minimum(bus_bytes / capacity, alone_s)
+
+
+def progress_rates(wait_s: FloatArray, line_s: FloatArray) -> FloatArray:
+    """Returns (J, R) what part of itself each transfer in flight gets done per second.
+
+    With `S = Σ_j Q_j L_j`, each `Q_i` is the smaller root of `L Q² − (A + 2L + S) Q + L + S`, so
+    all is said by one number per column: the root of `S − Σ_i Q_i(S) L_i`, which is convex in `S`
+    and not negative at `Σ L`. Newton's method falls from there to the root.
+
+    Args:
+        wait_s: (J, R) latencies `A` of the transfers of each column; infinite where there is none.
+        line_s: (J, R) their seconds on the line `L`, above 0; 0 where there is none.
+    """
+    queued_s = line_s.sum(axis=0)
+    for _ in range(_MOST_STEPS):
+        linear = wait_s + 2 * line_s + queued_s
+        root = np.sqrt(linear**2 - 4 * line_s * (line_s + queued_s))
+        waits = 2 * (line_s + queued_s) / (linear + root)
+        excess = queued_s - (waits * line_s).sum(axis=0)
+        slope = 1 - (line_s * (1 - waits) / root).sum(axis=0)
+        step = excess / slope
+        queued_s = queued_s - step
+        if (np.abs(step) <= _STEP * queued_s).all():
+            break
+    linear = wait_s + 2 * line_s + queued_s
+    root = np.sqrt(linear**2 - 4 * line_s * (line_s + queued_s))
+    waits = 2 * (line_s + queued_s) / (linear + root)
+    return 1 / (wait_s + line_s + (queued_s - waits * line_s))
 
 
 def share_slots(
     ready_s: FloatArray,
     alone_s: FloatArray,
-    bus_bytes: FloatArray,
-    capacity: float,
+    line_s: FloatArray,
     slots: int | None,
 ) -> Exchange:
     """Runs transfers through at most `slots` slots.
@@ -91,47 +130,35 @@ def share_slots(
         ready_s: (K,) when each transfer can start, seconds; issued in this order, so a transfer
             waits for the earlier ones to be issued.
         alone_s: (K,) seconds that each takes alone, `T(s)`.
-        bus_bytes: (K,) work of each, bus bytes.
-        capacity: bytes per second of bus bandwidth that the line supports.
+        line_s: (K,) seconds of these on the line; see `line_seconds`.
         slots: transfers at a time; None: unlimited.
     """
     count = len(ready_s)
     limit = count if slots is None else slots
     issue_s = np.maximum.accumulate(ready_s)
-    work = slot_work(bus_bytes, alone_s, capacity)
-    latency_s = np.maximum(alone_s - work / capacity, 0.0)
-    start_s = np.zeros(count)
-    end_s = np.zeros(count)
-    latency_left: dict[int, float] = {}
-    bytes_left: dict[int, float] = {}
+    start_s, end_s = np.zeros(count), np.zeros(count)
+    left: dict[int, float] = {}
     now = 0.0
     issued = 0
-    while issued < count or latency_left or bytes_left:
-        while issued < count and issue_s[issued] <= now:
-            if len(latency_left) + len(bytes_left) >= limit:
-                break
-            start_s[issued] = now
-            latency_left[issued] = float(latency_s[issued])
-            issued += 1
-        rate = capacity / len(bytes_left) if bytes_left else 0.0
-        steps = list(latency_left.values()) + [left / rate for left in bytes_left.values()]
-        has_room = len(latency_left) + len(bytes_left) < limit
-        if issued < count and has_room:
-            steps.append(float(issue_s[issued]) - now)
-        step = min(steps)
-        latency_done = [k for k, left in latency_left.items() if left <= step]
-        bytes_done = [k for k, left in bytes_left.items() if left / rate <= step]
+    while issued < count or left:
+        flying = list(left)
+        rates = progress_rates((alone_s - line_s)[flying, None], line_s[flying, None])[:, 0]
+        ends_in = [left[k] / rate for k, rate in zip(flying, rates, strict=True)]
+        step = min(ends_in, default=np.inf)
+        admits = issued < count and len(left) < limit and issue_s[issued] - now <= step
+        if admits:
+            step = max(float(issue_s[issued]) - now, 0.0)
         now += step
-        for k in latency_left:
-            latency_left[k] -= step
-        for k in bytes_left:
-            bytes_left[k] -= rate * step
-        for k in bytes_done:
-            end_s[k] = now
-            del bytes_left[k]
-        for k in latency_done:
-            del latency_left[k]
-            bytes_left[k] = float(work[k])
+        for k, rate in zip(flying, rates, strict=True):
+            left[k] -= step * rate
+        if admits:
+            start_s[issued] = now
+            left[issued] = 1.0
+            issued += 1
+        else:
+            ended = flying[int(np.argmin(ends_in))]
+            end_s[ended] = now
+            del left[ended]
     return Exchange(start_s, end_s)
 
 

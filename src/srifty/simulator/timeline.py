@@ -14,7 +14,7 @@ from srifty.core.job import Job, Sharing
 from srifty.core.notation import format_config, format_group
 from srifty.simulator.exchange import ExchangeTimes
 from srifty.simulator.iteration import Simulator
-from srifty.simulator.sharing import Exchange, share_paper, share_slots
+from srifty.simulator.sharing import Exchange, line_seconds, share_paper, share_slots
 from srifty.simulator.tables import ConfigTable
 from srifty.simulator.transfers import Transfers, job_transfers
 from srifty.simulator.workers import worker_groups
@@ -79,9 +79,8 @@ def timeline_of(simulator: Simulator, job: Job, config: ClusterConfig) -> Timeli
         if job.sync.sharing is Sharing.PAPER:
             exchange = share_paper(ready_s[0], world.alone_s[0], bus_bytes, capacity)
         else:
-            exchange = share_slots(
-                ready_s[0], world.alone_s[0], bus_bytes, capacity, job.sync.slots
-            )
+            line_s = line_seconds(bus_bytes, world.alone_s[0], capacity)
+            exchange = share_slots(ready_s[0], world.alone_s[0], line_s, job.sync.slots)
         ready = tuple(
             Span("ready", name, float(at), 0.0, {"bytes": int(size)})
             for name, at, size in zip(

@@ -11,6 +11,7 @@ from srifty._torch import Tensor, torch
 from srifty.errors import InputError
 from srifty.training.current import current_share
 from srifty.training.share import Share
+from srifty.training.waits import Waits
 
 
 @dataclass
@@ -29,6 +30,8 @@ class Session:
         global_batch: samples of this step, all workers together; None for as many as planned.
         noted: the losses made in this step; None where nobody asks for them.
         awaits_steps: whether a `Run` was made that `steps` does not drive yet.
+        waits: measures how long the gradients' exchange keeps this worker waiting; None where
+            nothing can be measured.
     """
 
     share: Share
@@ -40,6 +43,7 @@ class Session:
     global_batch: int | None = None
     noted: list[Tensor] | None = None
     awaits_steps: bool = False
+    waits: Waits | None = None
 
     @property
     def needs_total_beforehand(self) -> bool:

@@ -19,6 +19,7 @@ from srifty.training.batch_norm import (
     has_sync_batch_norm,
 )
 from srifty.training.share import Share
+from srifty.training.waits import Waits
 
 Compression = Literal["fp16", "bf16"]
 Loss = Literal["weighted", "local-mean"]
@@ -72,7 +73,8 @@ def distribute(
     join(device)
     _require_same(share, process_group, device)
     _require_fitting_batch_norm(model, share, device)
-    open_session(Session(share, process_group, device))
+    opened = Session(share, process_group, device)
+    open_session(opened)
     if _is_fsdp(model):
         if compression or options:
             raise InputError("this model is sharded already: compression and options are FSDP's")
@@ -84,6 +86,7 @@ def distribute(
         options[next(name for name in _BUFFER_OPTIONS if name in known)] = False
         _send_buffers(model, process_group)
     parallel = kind(model, process_group=process_group, **options)
+    opened.waits = Waits.of(parallel)
     hook = _hook(share, loss, compression)
     if hook is not None:
         parallel.register_comm_hook(process_group, hook)

@@ -1,4 +1,4 @@
-"""The pace of a GPU that is played: a step takes at least as long as it would take there."""
+"""The pace of a GPU and a network that are played: a step takes as long as it would take there."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class Pace:
     """Holds every step up until a played GPU would be done with it.
 
     Args:
-        file: a JSON file whose `step_s` is how many seconds a step takes at least; it is read at
-            every step, since a played VM may become slow. None: steps take as long as they do.
+        file: a JSON file whose `step_s` is how many seconds a step takes at least, and whose
+            `exchange_s`, if any, is how many more its exchange takes; it is read at every step,
+            since a played VM may become slow. None: steps take as long as they do.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -29,9 +30,14 @@ class Pace:
         named = variables.get(PACE)
         return cls(Path(named) if named else None)
 
-    def hold(self, began_s: float) -> None:
-        """Waits until a step that began at a time of `time.perf_counter` has taken long enough."""
+    def hold(self, began_s: float) -> float:
+        """Waits until a step that began at a time of `time.perf_counter` has taken long enough.
+
+        Returns the seconds of that which the played exchange took.
+        """
         if self._file is None:
-            return
-        step_s = float(json.loads(self._file.read_text(encoding="utf-8"))["step_s"])
-        time.sleep(max(0.0, began_s + step_s - time.perf_counter()))
+            return 0.0
+        said: dict[str, float] = json.loads(self._file.read_text(encoding="utf-8"))
+        exchange_s = float(said.get("exchange_s", 0.0))
+        time.sleep(max(0.0, began_s + float(said["step_s"]) - time.perf_counter()) + exchange_s)
+        return exchange_s

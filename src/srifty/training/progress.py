@@ -26,6 +26,8 @@ class StepLine:
         global_samples: of all workers.
         loss: of the global batch; None where the script's loss is not of this package, or the
             training broke off before it was known.
+        exchange_s: what the exchange adds to this worker's computation, waiting for slower workers
+            included; measured in some steps, None in the others.
     """
 
     step: int
@@ -34,6 +36,7 @@ class StepLine:
     samples: int
     global_samples: int
     loss: float | None
+    exchange_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

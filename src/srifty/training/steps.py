@@ -110,6 +110,7 @@ class _Loop:
         self._hurry = False
         self._reason: Reason | None = None
         self._step_s = 0.0
+        self._made = 0
         self._pace = Pace.from_environment()
         self._saved_s = self._ended_s = time.perf_counter()
         stack.callback(self._close)
@@ -123,21 +124,33 @@ class _Loop:
     def end_step(self) -> bool:
         """Counts a step as made; returns whether all workers stop."""
         run = self._run
-        self._pace.hold(self._ended_s)
+        played_s = self._pace.hold(self._ended_s)
         now_s = time.perf_counter()
         self._step_s, self._ended_s = now_s - self._ended_s, now_s
         if self._log is not None:
             size = self._dealer.size_at(run.step)
             samples = _own(run, size)
             self._unlogged.append(
-                StepLine(run.step, time.time(), self._step_s, samples, size, None)
+                StepLine(
+                    *(run.step, time.time(), self._step_s, samples, size, None),
+                    exchange_s=self._exchange_s(played_s),
+                )
             )
+        self._made += 1
         run.step += 1
         heard = self._swap(session().step_loss(), self._wish())
         self._hurry, self._reason = heard.hurry, heard.stop
         if heard.save or run.is_due():
             self._save()
         return heard.stop is not None
+
+    def _exchange_s(self, played_s: float) -> float | None:
+        """Returns what the exchange took of the step that ends, where that is known now."""
+        if self._run.share.world_size == 1:
+            return 0.0
+        waits = session().waits
+        waited_s = None if waits is None else waits.after(self._made)
+        return None if waited_s is None else waited_s + played_s
 
     def end(self) -> None:
         """Saves, and logs the last losses; all workers call it after the same step.

@@ -63,8 +63,9 @@ def test_one_node_type_for_each_offer_and_exactly_the_plans_vms():
 
 def test_spot_and_zone_are_asked_of_ec2():
     types = cluster(deployment())["available_node_types"]
-    spot = {"MarketType": "spot"}
-    assert types["p3.8xlarge-spot"]["node_config"]["InstanceMarketOptions"] == spot
+    options = types["p3.8xlarge-spot"]["node_config"]["InstanceMarketOptions"]
+    assert options["MarketType"] == "spot"
+    assert options["SpotOptions"]["InstanceInterruptionBehavior"] == "terminate"
     assert "InstanceMarketOptions" not in types["g3.8xlarge-on-demand"]["node_config"]
     assert "InstanceMarketOptions" not in types["head"]["node_config"]
     places = [kind["node_config"]["Placement"] for kind in types.values()]

@@ -216,6 +216,36 @@ def test_an_agent_that_dies_without_a_word_is_lost(cloud):
     assert state.stopped_s >= state.running_s
 
 
+def test_an_agent_that_hangs_before_its_first_sign_of_life_is_lost(cloud, monkeypatch, tmp_path):
+    hangs = tmp_path / "python"
+    hangs.write_text("#!/bin/sh\nexec sleep 600\n")
+    hangs.chmod(0o755)
+    monkeypatch.setattr(local_backend.sys, "executable", str(hangs))
+    monkeypatch.setattr(local_backend, "_START_PATIENCE_S", 0.5)
+    backend = cloud.backend()
+    launch(backend, "vm-1")
+    until(has(backend, VmEventKind.LOST, "vm-1"))
+    assert cloud.processes("vm-1") == []
+    assert statuses(backend) == {"vm-1": VmStatus.GONE}
+
+
+def test_of_two_agents_the_one_with_the_lock_ends_the_other(cloud, monkeypatch, tmp_path):
+    hangs = tmp_path / "python"
+    hangs.write_text("#!/bin/sh\nexec sleep 600\n")
+    hangs.chmod(0o755)
+    clock = Clock.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(local_backend.sys, "executable", str(hangs))
+        launch(cloud.backend(clock=clock), "vm-1")
+    (hung,) = cloud.processes("vm-1")
+    backend = cloud.backend(clock=clock)  # another controller's
+    until(has(backend, VmEventKind.LAUNCHED, "vm-1"))
+    assert hung not in cloud.processes("vm-1")
+    os.waitpid(hung, 0)
+    backend.terminate(["vm-1"])
+    until(has(backend, VmEventKind.TERMINATED, "vm-1"))
+
+
 def test_a_vm_that_hangs_is_lost_and_billed_until_it_is_ended(cloud, monkeypatch):
     # Within 15 s by default; the test does not wait for so long.
     assert local_backend._LOST_AFTER_S < 15.0

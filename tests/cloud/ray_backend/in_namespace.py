@@ -1,7 +1,4 @@
-"""The contract on a Ray cluster of this machine; to be run where `lo` alone is up.
-
-Ray takes the machine's own address wherever it finds one, and its parts then dial it.
-"""
+"""The contract on a Ray cluster of this machine; to be run where `lo` alone is up."""
 
 import json
 import os
@@ -12,40 +9,25 @@ import time
 
 import pytest
 import ray
-from ray.cluster_utils import Cluster
 
 from srifty.cloud.backend import VmStatus, WorkersStatus
 from srifty.cloud.clock import Clock
 from srifty.cloud.export import on_ray
-from srifty.cloud.ray_backend import RayBackend, RaySession
+from srifty.cloud.ray_backend import Nodes, RayBackend, RaySession
 from srifty.cloud.ray_backend.cluster_file import node_type
 from srifty.core.events import VmEventKind
 from tests.cloud.contract import SPOT, BackendContract, has, request, statuses, until, world
-
-NODE = {"num_cpus": 1, "num_gpus": 2, "resources": {node_type(SPOT): 1, "an-offer": 1}}
+from tests.cloud.ray_backend.clusters import add_node, head_alone
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    head = {"num_cpus": 1, "include_dashboard": False}
-    made = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
+    made = head_alone()
     for _ in range(3):  # one more than most tests need, to take a lost one's place
-        patiently(lambda: made.add_node(**NODE))
+        add_node(made, node_type(SPOT), 2)
     yield made
     ray.shutdown()
     made.shutdown()
-
-
-def patiently(make):
-    """Makes a node; on a busy machine Ray itself gives one up after 30 seconds."""
-    for _ in range(4):
-        try:
-            return make()
-        except Exception as error:
-            if "timed out during startup" not in str(error):
-                raise
-    pytest.skip("this machine is too busy for Ray to start a node within 30 seconds")
-    return None
 
 
 class Runs:
@@ -57,9 +39,8 @@ class Runs:
 
     def backend(self, factor=1.0):
         clock = Clock.start(factor)
-        agents = str(self.folder / "agents")
-        run = self.folder / "run"
-        return RayBackend(run, clock, self.session, rents=False, agent_folder=agents)
+        nodes = Nodes(are_rented=False, agents=str(self.folder / "agents"))
+        return RayBackend(self.folder / "run", clock, self.session, nodes=nodes)
 
     def close(self):
         for vm in ("vm-1", "vm-2", "vm-3"):

@@ -63,12 +63,35 @@ def test_a_vm_ends_itself_and_its_workers_when_nobody_asks(make, tmp_path):
     assert tagged(str(tmp_path)) == []
 
 
+def test_workers_die_with_the_torchrun_that_started_them(make, tmp_path):
+    script = tmp_path / "sleep.py"
+    script.write_text(
+        "import pathlib, time\npathlib.Path(__file__).with_name('up').touch()\ntime.sleep(600)\n"
+    )
+    agent = make()
+    agent.start(orders(script))
+    until((tmp_path / "up").exists)
+    agent._process.kill()  # as Ray does when an agent ends
+    until(lambda: tagged(str(tmp_path)) == [])
+    until(lambda: report(agent).exit_code not in (0, None))
+
+
+def test_what_an_earlier_run_of_the_name_left_is_not_taken_for_this_ones(make, tmp_path):
+    (tmp_path / "vm" / "progress-000001").mkdir(parents=True)
+    (tmp_path / "vm" / "progress-000001" / "worker-00000.jsonl").write_text("{}\n")
+    assert make().read_more({}) == {}
+
+
 def test_what_ends_the_vm_is_called_once(make, tmp_path):
     mark = tmp_path / "ended"
     code = f"open({str(mark)!r}, 'a').write('x')"
-    agent = make(end_command=(sys.executable, "-c", code))
+    agent = make(end_command=(sys.executable, "-c", code), signs=str(tmp_path))
+    report(agent)
+    assert (tmp_path / "heard").exists()
+    assert not (tmp_path / "end").exists()
     agent.end("as the run asked")
     agent.end("again")
+    assert (tmp_path / "end").exists()
     until(mark.exists)
     until(lambda: mark.read_text() == "x")
     until(lambda: agent._ending.returncode == 0)

@@ -38,14 +38,40 @@ def test_one_node_type_for_each_pool_and_none_without_an_agent():
 def test_every_vm_has_the_tags_by_which_it_is_found_and_ends_for_good():
     types = cluster_file(request(SPOT, ON_DEMAND), "aws", None)["available_node_types"]
     for kind in types.values():
-        (tags,) = kind["node_config"]["TagSpecifications"]
-        found = {tag["Key"]: tag["Value"] for tag in tags["Tags"]}
-        assert found == {"team": "vision", "srifty-run": "run-1", "srifty-user": "me"}
-    ends = "InstanceInitiatedShutdownBehavior"
-    assert types["head"]["node_config"][ends] == "terminate"
-    assert types[node_type(ON_DEMAND)]["node_config"][ends] == "terminate"
-    # EC2 terminates one-time spot VMs that shut down.
-    assert ends not in types[node_type(SPOT)]["node_config"]
+        node = kind["node_config"]
+        assert [spec["ResourceType"] for spec in node["TagSpecifications"]] == [
+            "instance",
+            "volume",
+        ]
+        for tags in node["TagSpecifications"]:
+            found = {tag["Key"]: tag["Value"] for tag in tags["Tags"]}
+            assert found == {"team": "vision", "srifty-run": "run-1", "srifty-user": "me"}
+        assert node["InstanceInitiatedShutdownBehavior"] == "terminate"
+        assert node["UserData"].startswith("#!/bin/sh\n")
+
+
+def test_the_head_runs_the_autoscaler_that_tells_why_a_node_was_refused():
+    document = cluster_file(request(SPOT), "aws", None)
+    (start,) = [each for each in document["head_start_ray_commands"] if "--head" in each]
+    assert "RAY_enable_autoscaler_v2=0 ray start --head" in start
+
+
+def test_a_container_can_leave_the_signs_that_keep_its_vm_alive():
+    settings = RunSettings(image="registry/train:1")
+    docker = cluster_file(request(SPOT, settings=settings), "aws", None)["docker"]
+    assert "--volume=/run/srifty:/run/srifty" in docker["run_options"]
+
+
+def test_vms_of_google_boot_with_the_same_script_and_labels():
+    image = "projects/p/global/images/family/f"
+    place = Location("us-central1", "us-central1-a")
+    pool = Pool("n1-standard-8+1xT4", place, Market.SPOT)
+    document = cluster_file(request(pool, settings=RunSettings(image=image)), "gcp", "p")
+    for kind in document["available_node_types"].values():
+        (item,) = kind["node_config"]["metadata"]["items"]
+        assert item["key"] == "startup-script"
+        assert "shutdown -h now" in item["value"]
+        assert kind["node_config"]["labels"]["srifty-run"] == "run-1"
 
 
 def test_rays_own_schema_accepts_it():

@@ -96,7 +96,19 @@ def _aws_node(
         key = "AvailabilityZoneId" if is_zone_id(zone) else "AvailabilityZone"
         node["Placement"] = {key: zone}
     if market is Market.SPOT:
-        node["InstanceMarketOptions"] = {"MarketType": "spot"}
+        node["InstanceMarketOptions"] = {
+            "MarketType": "spot",
+            "SpotOptions": {
+                "SpotInstanceType": "one-time",
+                "InstanceInterruptionBehavior": "terminate",
+            },
+        }
+    # Notices are read by tokens alone; a container is one hop further away.
+    node["MetadataOptions"] = {
+        "HttpEndpoint": "enabled",
+        "HttpTokens": "required",
+        "HttpPutResponseHopLimit": 2,
+    }
     if settings.image is not None and is_machine_image(settings.image):
         node["ImageId"] = settings.image
     disk = {"VolumeSize": _DISK_GB, "VolumeType": "gp3", "DeleteOnTermination": True}

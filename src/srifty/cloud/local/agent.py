@@ -21,7 +21,7 @@ from srifty.cloud.clock import Clock
 from srifty.cloud.local.launcher import Launcher, LocalWorkers, Preloaded, VmPlace
 from srifty.cloud.local.links import DEVICE, Link, connect, cut, is_up, read_link
 from srifty.cloud.local.metadata import MetadataService
-from srifty.cloud.local.processes import VM_TAG
+from srifty.cloud.local.processes import VM_TAG, end_all, tagged
 from srifty.cloud.local.run_folder import (
     Entry,
     RunFolder,
@@ -60,10 +60,13 @@ class Agent:
         self._request = request
         self._clock = Clock(request["origin_s"], request["clock_factor"])
         self._pending = [read_happening(what) for what in request["happenings"]]
+        self._may_delay = any(what.act is Act.DELAY for what in self._pending)
         self._running_s: float | None = None
         self._taken_at_s: float | None = None
         self._slow: Happening | None = None
         self._slow_until_s = 0.0
+        self._delay: Happening | None = None
+        self._delay_until_s = 0.0
         self._pulsed_s = 0.0
         self._link: Link | None = read_link(request["link"])
         self._cut_until_s = float("inf")
@@ -154,6 +157,12 @@ class Agent:
                     float("inf") if what.lasts_s is None else what.lasts_s
                 )
                 self._write_pace()
+            case Act.DELAY:
+                self._delay = what
+                self._delay_until_s = now_s + (
+                    float("inf") if what.lasts_s is None else what.lasts_s
+                )
+                self._write_pace()
             case Act.HANG:
                 if self._workers is not None:
                     self._workers.hold(stopped=True)
@@ -212,7 +221,7 @@ class Agent:
                 CHECKPOINT: world["checkpoint"],
                 PROGRESS: str(self._run.progress),
                 STOP: str(self._run.stop(place.generation)),
-                **({PACE: str(self._files.pace)} if world["pace_s"] is not None else {}),
+                **({PACE: str(self._files.pace)} if self._is_paced else {}),
                 **({NOTICES: self._metadata.source} if self._metadata is not None else {}),
                 **({} if self._link is None else dict.fromkeys(_DEVICES, DEVICE)),
                 VM_TAG: self._files.tag,
@@ -234,6 +243,9 @@ class Agent:
 
     def _hold(self, now_s: float) -> None:
         """Slows the workers of a slow VM down."""
+        if self._delay is not None and now_s >= self._delay_until_s:
+            self._delay = None
+            self._write_pace()
         if self._slow is None:
             return
         over = now_s >= self._slow_until_s
@@ -247,10 +259,20 @@ class Agent:
             self._workers.hold(stopped=not over and part > 1 / factor)
 
     def _write_pace(self) -> None:
-        pace_s = self._world.get("pace_s")
-        if pace_s is not None:
-            factor = 1.0 if self._slow is None else self._slow.factor
-            write_json(self._files.pace, {"step_s": pace_s * factor / self._clock.factor})
+        if not self._is_paced:
+            return
+        factor = 1.0 if self._slow is None else self._slow.factor
+        delay_s = 0.0 if self._delay is None else self._delay.by_s
+        pace = {
+            "step_s": (self._world.get("pace_s") or 0.0) * factor / self._clock.factor,
+            "exchange_s": delay_s / self._clock.factor,
+        }
+        write_json(self._files.pace, pace)
+
+    @property
+    def _is_paced(self) -> bool:
+        """Whether its workers are held up: by a played GPU, or by what will happen to it."""
+        return self._world.get("pace_s") is not None or self._may_delay
 
     def _iterations(self) -> int:
         """Returns how many iterations were made, as the first worker's log has it."""
@@ -286,6 +308,8 @@ def main() -> None:
         time.sleep(0.05)
     else:
         return
+    # Another agent of this VM cannot have the lock: it hangs, or would end at once.
+    end_all(tagged(files.tag))
     request = read_json(files.request)
     ended = any(entry.vm == name and entry.stopped_s is not None for entry in run.entries())
     if request is not None and not ended:

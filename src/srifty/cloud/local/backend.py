@@ -23,7 +23,7 @@ from srifty.cloud.clock import Clock
 from srifty.cloud.failures import read_refusal
 from srifty.cloud.local.launcher import LOOPBACK, Launcher
 from srifty.cloud.local.links import check_links, read_link, sweep
-from srifty.cloud.local.processes import VM_TAG, end_all, kill_all, tagged
+from srifty.cloud.local.processes import VM_TAG, end_all, tagged
 from srifty.cloud.local.requests import decide, request_of
 from srifty.cloud.local.run_folder import (
     Entry,
@@ -44,6 +44,8 @@ from srifty.errors import InputError
 # Real seconds: what hangs, hangs in real time, whatever a run's clock says. A lost VM must be
 # noticed within 15.
 _LOST_AFTER_S = 10.0
+# Real seconds that an agent has from its start to its first sign of life.
+_START_PATIENCE_S = 15.0
 # Real seconds that an agent has to end its VM before it is killed.
 _END_PATIENCE_S = 5.0
 
@@ -73,8 +75,8 @@ class LocalBackend:
         self._clock = clock
         self._scenario = scenario or Scenario()
         self._launcher = launcher
-        # VMs whose agents this process started, and the agents that still run of those.
-        self._started: set[str] = set()
+        # When this process started VMs' agents, and the agents that still run of those.
+        self._started_s: dict[str, float] = {}
         self._agents: dict[str, int] = {}
         self._run.vms.mkdir(parents=True, exist_ok=True)
         self._run.progress.mkdir(exist_ok=True)
@@ -294,7 +296,7 @@ class LocalBackend:
         arguments = [sys.executable, "-m", module, str(self._run.path), files.path.name]
         with (files.path / "agent.log").open("ab") as log:
             # Not by subprocess, which complains of children that outlive their maker.
-            self._started.add(files.path.name)
+            self._started_s[files.path.name] = time.monotonic()
             self._agents[files.path.name] = os.posix_spawn(
                 sys.executable,
                 arguments,
@@ -335,16 +337,18 @@ class LocalBackend:
         pulsed = (files.pulse if heard else files.request).stat().st_mtime
         pid = holder(files.lock)
         if pid is None:
-            if not heard and name not in self._started:
+            if not heard and name not in self._started_s:
                 # What is written down was granted or refused, whoever was killed since. An agent
                 # of theirs that is about to begin does no harm: the lock lets one live.
                 self._answer(files, request_of(files))
             elif name not in self._agents:
                 self._bury(files, pulsed)
+            elif time.monotonic() - self._started_s[name] > _START_PATIENCE_S:
+                end_all(tagged(files.tag))  # it hangs, and has not come as far as its lock
             return
         now = time.time()
-        if files.end.exists() and now - files.end.stat().st_mtime > _END_PATIENCE_S and pid:
-            kill_all([pid])
+        if files.end.exists() and now - files.end.stat().st_mtime > _END_PATIENCE_S:
+            end_all(tagged(files.tag))
             return
         silent_s = now - pulsed
         if silent_s > _LOST_AFTER_S and not is_lost:

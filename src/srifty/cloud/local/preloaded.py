@@ -73,7 +73,11 @@ def _work(command: list[str], variables: dict[str, str]) -> NoReturn:
     sys.path.insert(0, str(Path(command[0]).parent))
     code = 0
     try:
-        runpy.run_path(command[0], run_name="__main__")
+        if command[0] == "-m":
+            sys.argv = command[1:]
+            runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(command[0], run_name="__main__")
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:  # noqa: BLE001 - the script's own error: told as Python would

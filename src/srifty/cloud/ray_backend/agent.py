@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from srifty.cloud.local.processes import VM_TAG, dies_with_parent, kill_all, tagged
+from srifty.cloud.ray_backend import bound
 from srifty.cloud.ray_backend.interruptions import interruption_unix_s
+from srifty.cloud.ray_backend.watchdog import END, HEARD, leave_sign
 from srifty.cloud.variables import CHECKPOINT, NOTICES, PACE, PROGRESS, SHARES, STOP
 
 _TICK_S = 0.2
@@ -33,13 +36,15 @@ class AgentSetup:
     Attributes:
         vm: the VM's name.
         tag: by which processes of the VM are found.
-        folder: of the VM's files, on the VM.
+        folder: of the VM's files, on the VM; `{uid}` stands for the user's number there.
         workdir: where workers start.
         hard_end_unix_s: when the VM ends itself, seconds since 1970.
         silence_s: real seconds without a call after which it ends itself.
         notices: where the cloud tells that the VM is taken back, as `SRIFTY_NOTICES` names it, such
             as `ec2`; empty for nowhere.
         end_command: what ends the VM itself; empty where the cluster's autoscaler does.
+        signs: folder for the VM's watchdog, which ends it without signs of the controller; empty:
+            it has none.
     """
 
     vm: str
@@ -50,6 +55,7 @@ class AgentSetup:
     silence_s: float
     notices: str = ""
     end_command: tuple[str, ...] = ()
+    signs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +117,10 @@ class VmAgent:
 
     def __init__(self, setup: dict[str, Any]) -> None:
         self._setup = AgentSetup(**setup)
-        self._folder = Path(self._setup.folder)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(self._setup.folder.replace("{uid}", str(os.getuid())))
+        # What is there is of an earlier run of this name, on a machine that is not rented.
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True, mode=0o700)
         self._lock = threading.Lock()
         self._running_unix_s = self._heard = time.time()
         self._asked_notice = 0.0
@@ -128,6 +136,7 @@ class VmAgent:
 
     def report(self) -> dict[str, Any]:
         """Returns a `Report` as a mapping; that it was asked for is the controller's heartbeat."""
+        leave_sign(self._setup.signs, HEARD)
         with self._lock:
             self._heard = time.time()
             generation = 0 if self._orders is None else self._orders.generation
@@ -171,6 +180,7 @@ class VmAgent:
             self._kill()
             if not self._ended:
                 self._ended = reason
+                leave_sign(self._setup.signs, END)
                 if self._setup.end_command:
                     self._ending = subprocess.Popen(self._setup.end_command)  # noqa: S603 - ours
 
@@ -232,6 +242,7 @@ class VmAgent:
             *(f"--nnodes={orders.nodes}", f"--node-rank={orders.node}"),
             *(f"--nproc-per-node={orders.workers}", "--max-restarts=0"),
             *(f"--master-addr={orders.address}", f"--master-port={orders.port}"),
+            *("--no-python", sys.executable, bound.__file__, sys.executable, "-u"),
             *orders.command,
         ]
         variables = {

@@ -25,18 +25,17 @@ from srifty.cloud.local.run_folder import (
     RunFolder,
     VmFolder,
     append_entry,
-    pool_document,
     read_json,
     read_pool,
     vm_state,
     write_json,
 )
-from srifty.cloud.ray_backend.agent import AgentSetup, Orders, Report
-from srifty.cloud.ray_backend.cluster_file import cluster_file, node_type
-from srifty.cloud.ray_backend.launch_failures import refusals
-from srifty.cloud.ray_backend.launching import bring_up
+from srifty.cloud.ray_backend.agent import Orders, Report
+from srifty.cloud.ray_backend.launch_failures import refusals, unplaced
 from srifty.cloud.ray_backend.mirror import Mirror
+from srifty.cloud.ray_backend.requests import Nodes, agent_setup, request_document
 from srifty.cloud.ray_backend.session import Answer, RaySession, Silence
+from srifty.cloud.ray_backend.watchdog import HEARD, leave_sign
 from srifty.core.events import LaunchFailure, VmEvent, VmEventKind
 from srifty.errors import InputError
 
@@ -56,11 +55,7 @@ class RayBackend:
             folder goes on with what is there.
         clock: the run's.
         session: the connection to the cluster.
-        cloud: where nodes are rented.
-        project: of Google Cloud.
-        rents: whether nodes are rented by Ray's cluster launcher; False: they are there already,
-            such as those of a cluster of one's own, each with its resource.
-        agent_folder: of the agents' files on the VMs.
+        nodes: where the cluster's nodes come from.
     """
 
     name = "ray"
@@ -70,19 +65,12 @@ class RayBackend:
         folder: Path,
         clock: Clock,
         session: RaySession,
-        *,
-        cloud: str = "aws",
-        project: str | None = None,
-        rents: bool = True,
-        agent_folder: str = "/tmp/srifty",  # noqa: S108 - on a VM that is ours alone
+        nodes: Nodes,
     ) -> None:
         self._run = RunFolder(folder.resolve())
         self._clock = clock
         self._session = session
-        self._cloud = cloud
-        self._project = project
-        self._rents = rents
-        self._agent_folder = agent_folder
+        self._nodes = nodes
         self._run.vms.mkdir(parents=True, exist_ok=True)
         self._mirror = Mirror(self._run, session)
         self._heard: dict[str, float] = {}
@@ -99,35 +87,16 @@ class RayBackend:
                 f"secrets that are not set in this environment: {', '.join(unset)}; export them, "
                 "or take them out of run.secrets"
             )
-        document: dict[str, Any] = {
-            "run_id": request.run_id,
-            "tags": dict(request.tags()),
-            "hard_end_s": request.hard_end_s,
-            "silence_s": request.silence_s,
-            "workdir": settings.workdir,
-            "env": dict(settings.env),
-            "secrets": list(settings.secrets),
-            "vms": [
-                {
-                    "vm": vm.vm,
-                    "token": request.token(vm.vm),
-                    "gpus": vm.gpus,
-                    "usd_per_hour": vm.usd_per_hour,
-                    "node_type": node_type(vm.pool),
-                    **pool_document(vm.pool),
-                }
-                for vm in request.vms
-            ],
-        }
-        if self._rents:
-            document["cluster"] = cluster_file(request, self._cloud, self._project)
-        return Prepared(self.name, document)
+        if settings.checkpoint is None and (self._nodes.are_rented or not self._is_one_host()):
+            raise InputError(
+                "the run's VMs share no folder: say in run.checkpoint where all of them can keep "
+                "checkpoints, such as s3://bucket/run1"
+            )
+        return Prepared(self.name, request_document(request, self._nodes))
 
     def launch(self, prepared: Prepared) -> None:
         """Asks for the VMs; see `Backend`."""
         document = prepared.document
-        if "cluster" in document:
-            bring_up(document["cluster"])
         for vm in document["vms"]:
             files = self._run.vm(vm["vm"])
             before = read_json(files.request)
@@ -146,9 +115,15 @@ class RayBackend:
                     "asked_unix_s": time.time(),
                     "env": document["env"],
                     "secrets": document["secrets"],
-                    "setup": self._agent_setup(vm, document),
+                    "setup": agent_setup(vm, document, self._nodes, self._run, self._clock),
                 },
             )
+            if self._nodes.lacks(vm["node_type"]):
+                text = (
+                    f"the cluster's file has no node type {vm['node_type']}; write it anew "
+                    "(--cluster-file) and give it to ray up"
+                )
+                self._fail(vm["vm"], LaunchFailure.UNSUPPORTED, text)
         self._look()
 
     def events(self, after: int) -> list[VmEvent]:
@@ -254,26 +229,15 @@ class RayBackend:
             if files.request.exists()
         ]
 
-    def _agent_setup(self, vm: Mapping[str, Any], launch: Mapping[str, Any]) -> dict[str, Any]:
-        tag = f"{launch['run_id']}/{vm['vm']}@{self._run.path}"
-        spot = vm["market"] == "spot" and self._cloud == "aws" and self._rents
-        setup = AgentSetup(
-            vm=vm["vm"],
-            tag=tag,
-            folder=f"{self._agent_folder}/{launch['run_id']}/{vm['vm']}",
-            workdir=launch["workdir"] if not self._rents else "~/srifty_code",
-            hard_end_unix_s=self._clock.unix_s(launch["hard_end_s"]),
-            silence_s=launch["silence_s"] / self._clock.factor,
-            notices="ec2" if spot else "",
-            end_command=("sudo", "shutdown", "-h", "now") if self._rents else (),
-        )
-        return asdict(setup)
+    def _is_one_host(self) -> bool:
+        return len(self._session.hosts()) <= 1
 
     def _look(self, *, at_once: bool = False) -> None:
         """Sees how all VMs fare, notes what changed, and does what is due."""
         if not at_once and time.monotonic() - self._looked < _LOOK_EVERY_S:
             return
         self._looked = time.monotonic()
+        leave_sign(self._nodes.signs, HEARD)
         entries = self._run.entries()
         over = {entry.vm for entry in entries if entry.stopped_s is not None}
         running = {entry.vm for entry in entries if entry.kind is VmEventKind.LAUNCHED}
@@ -351,13 +315,25 @@ class RayBackend:
             )
 
     def _refuse(self, live: Sequence[VmFolder], running: set[str]) -> None:
-        """Notes which VMs the cloud did not give."""
-        waiting = [files for files in live if files.path.name not in running]
-        status = self._session.autoscaler_status() if self._rents and waiting else {}
+        """Notes which VMs are not to be had."""
+        over = self._over()
+        waiting = [
+            files
+            for files in live
+            if files.path.name not in running and files.path.name not in over
+        ]
+        if not waiting:
+            return
+        if not self._nodes.are_rented:
+            requests = {files.path.name: request_of(files) for files in live}
+            for name, text in unplaced(requests, running, self._session.resources()).items():
+                self._fail(name, LaunchFailure.CAPACITY, text)
+            return
+        status = self._session.autoscaler_status()
         for files in waiting:
             request = request_of(files)
             refusal = refusals(status, request["asked_unix_s"]).get(request["node_type"])
-            if refusal is not None and files.path.name not in self._over():
+            if refusal is not None:
                 self._fail(files.path.name, refusal.kind, refusal.text)
 
     def _fail(self, name: str, why: LaunchFailure, text: str) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
+import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +16,7 @@ from srifty.cloud.ray_backend.agent import VmAgent
 from srifty.errors import CloudRefused, InputError
 
 _ANSWER_S = 0.8
+_REACH_S = 5.0
 _CALLS_AT_ONCE = 4
 # Where Ray's autoscaler writes what it does, for `ray status`.
 _STATUS_KEY = b"__autoscaling_status"
@@ -36,31 +40,71 @@ class Answer:
 class RaySession:
     """A connection to a Ray cluster, with the agents of one run.
 
-    Args:
-        run_id: the run's name; agents of several runs do not meet.
-        address: of the cluster; `auto` is the one that this machine belongs to.
+    It connects when it is first needed, and then raises `InputError` where Ray is not installed and
+    `CloudRefused` where there is no such cluster.
 
-    Raises:
-        InputError: Ray is not installed.
-        CloudRefused: there is no such cluster.
+    Args:
+        name: of the run, or of its folder; agents of different names do not meet.
+        address: of the cluster; `auto` is the one that `RAY_ADDRESS` names, or that this machine
+            belongs to.
     """
 
-    def __init__(self, run_id: str, address: str = "auto") -> None:
+    def __init__(self, name: str, address: str = "auto") -> None:
+        self._namespace = f"srifty-{name}"
+        self._address = address
+        self._connected: Any = None
+        self._asked: dict[tuple[str, str], Any] = {}
+
+    @property
+    def _ray(self) -> Any:
+        if self._connected is None:
+            self._connected = self._connect()
+        return self._connected
+
+    def _connect(self) -> Any:
         try:
-            self._ray: Any = importlib.import_module("ray")
+            ray: Any = importlib.import_module("ray")
         except ModuleNotFoundError:
             raise InputError('Ray is not installed; pip install "srifty[ray]"') from None
-        self._namespace = f"srifty-{run_id}"
+        # Ray prints what its nodes report, though asked not to; stdout is for results alone.
+        printing: Any = importlib.import_module("ray._private.worker")
+        printing.print_to_stdstream = _pass_over
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
+        services: Any = importlib.import_module("ray._private.services")
         try:
-            self._ray.init(
+            address: str = services.canonicalize_bootstrap_address_or_die(self._address)
+            # Ray itself tries for minutes, and then ends this process.
+            host, _, port = address.rpartition(":")
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_S):
+                pass
+            ray.init(
                 address=address,
                 namespace=self._namespace,
                 ignore_reinit_error=True,
                 log_to_driver=False,
+                logging_level=logging.ERROR,
             )
-        except (ConnectionError, RuntimeError) as error:
-            raise CloudRefused(f"no Ray cluster at {address}: {error}") from None
-        self._asked: dict[tuple[str, str], Any] = {}
+        except (OSError, RuntimeError, ValueError) as error:
+            raise CloudRefused(
+                f"no Ray cluster answers ({error}); run this on the cluster's head, or say in "
+                "RAY_ADDRESS where it is, as HOST:PORT"
+            ) from None
+        return ray
+
+    def is_there(self) -> bool:
+        """Whether there is such a cluster."""
+        try:
+            return self._ray.is_initialized()
+        except (InputError, CloudRefused):
+            return False
+
+    def resources(self) -> dict[str, float]:
+        """Returns how much of each resource the cluster's living nodes have, used or not."""
+        return self._ray.cluster_resources()
+
+    def hosts(self) -> set[str]:
+        """Returns the addresses of the cluster's living nodes."""
+        return {node["NodeManagerAddress"] for node in self._ray.nodes() if node["Alive"]}
 
     def make_agent(self, vm: str, resource: str, gpus: int, setup: Mapping[str, Any]) -> None:
         """Asks for a VM's agent, once; Ray places it as soon as a node has the resource.
@@ -145,10 +189,6 @@ class RaySession:
         text: bytes | None = store._internal_kv_get(_STATUS_KEY)
         return json.loads(text) if text else {}
 
-    def close(self) -> None:
-        """Leaves the cluster; agents stay."""
-        self._ray.shutdown()
-
     def _handle(self, vm: str) -> Any:
         try:
             return self._ray.get_actor(vm, namespace=self._namespace)
@@ -163,6 +203,10 @@ class RaySession:
             return Answer(silence=Silence.UNHEARD)
         except errors.RayActorError:
             return Answer(silence=Silence.DEAD)
+
+
+def _pass_over(data: Any, ignore_prefix: bool) -> None:
+    """Prints nothing; it is in Ray's own logs."""
 
 
 def _node_address(_: Any) -> str:

@@ -1,0 +1,10 @@
+from pathlib import Path
+
+from tests.cloud.ray_backend.namespace import needs_namespace, needs_ray, run_inside
+
+
+@needs_ray
+@needs_namespace
+def test_whole_runs_on_rays_own_local_cluster():
+    # So long on a machine that is busy with other things.
+    run_inside(Path(__file__).with_name("on_ray.py"), most_s=900)
