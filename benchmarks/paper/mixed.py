@@ -321,7 +321,7 @@ def page(data: Path) -> list[str]:
         "",
         "The source has up to eight P100 in a VM, but does not say which of its mixed runs had",
         "how many: forecasts are shown for a VM of each worker's own and for P100 in as few VMs as",
-        "possible. The first was taken before any figure was seen, the second was added afterwards;",
+        "possible. The first was taken before any figure was seen, the second added afterwards;",
         "[trust.md](trust.md) counts the first, which is the worse.",
         "",
         "A first version of this page learned from the 14 runs of two workers in one pass alone,",
