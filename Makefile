@@ -5,7 +5,7 @@ VENV := .venv
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-torch check docs package-check bench testbed testbed-clean clean
+.PHONY: demo test test-torch check docs package-check bench reproduce testbed testbed-clean clean
 
 demo: $(VENV)/installed
 	scripts/demo
@@ -31,6 +31,12 @@ package-check: $(VENV)/installed-docs
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.planner_speed
+
+# The paper, figure by figure: under 20 minutes, with FULL=1 hours. Says what it skips and why:
+# root, torch or the public data (SRIFTY_PUBLIC_DATA) may be missing.
+reproduce: $(VENV)/installed-dev
+	@$(MAKE) --no-print-directory $(VENV)/installed-train || echo "torch cannot be installed here"
+	$(BIN)/python -m benchmarks.paper.reproduce $(if $(FULL),--full)
 
 # Forecasts against runs on the emulated cluster, the short version; needs root.
 testbed:
@@ -66,4 +72,4 @@ $(VENV)/installed-docs: $(VENV)/installed
 	touch $@
 
 clean:
-	rm -rf build $(VENV) .runs .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .runs build .pytest_cache .ruff_cache .hypothesis dist
