@@ -5,7 +5,7 @@ VENV := .venv
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-torch check bench testbed testbed-clean clean
+.PHONY: demo test test-torch check docs package-check bench reproduce testbed testbed-clean clean
 
 demo: $(VENV)/installed
 	scripts/demo
@@ -21,8 +21,22 @@ test-torch: $(VENV)/installed-torch
 check: $(VENV)/installed-dev
 	scripts/check
 
+# The documentation as a site, in build/site; warnings are errors.
+docs: $(VENV)/installed-docs
+	$(BIN)/python tools/build_docs.py
+
+# sdist and wheel, installed into a new environment and used there, without this repository.
+package-check: $(VENV)/installed-docs
+	scripts/package-check
+
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.planner_speed
+
+# The paper, figure by figure: under 20 minutes, with FULL=1 hours. Says what it skips and why:
+# root, torch or the public data (SRIFTY_PUBLIC_DATA) may be missing.
+reproduce: $(VENV)/installed-dev
+	@$(MAKE) --no-print-directory $(VENV)/installed-train || echo "torch cannot be installed here"
+	$(BIN)/python -m benchmarks.paper.reproduce $(if $(FULL),--full)
 
 # Forecasts against runs on the emulated cluster, the short version; needs root.
 testbed:
@@ -53,5 +67,9 @@ $(VENV)/installed-torch: $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,ray,train]"
 	touch $@
 
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .runs .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .runs build .pytest_cache .ruff_cache .hypothesis dist

@@ -1,1 +1,1 @@
-"""Experiments of Luo et al. 2022 that are run, not only forecast."""
+"""The experiments of Luo et al. 2022, a script per figure or table; `reproduce` runs them all."""

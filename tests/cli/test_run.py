@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from srifty import __version__
 from srifty.cli._runs import find_run, reopened_job
 from srifty.cloud.local.processes import kill_all, tagged
 from srifty.cloud.local.run_folder import RunFolder
@@ -66,6 +67,7 @@ def test_a_run_from_plan_to_report(place):
     document = json.loads(ended.out)
     assert document["state"] == "finished"
     assert document["iteration"] == 30
+    assert document["srifty"] == __version__
     assert "per hour" in ended.err
     assert "in total" in ended.err
     status = json.loads(srifty("status", "r1", "--json").out)

@@ -162,6 +162,11 @@ def test_sequences_of_another_length_than_measured(tmp_path):
             lambda f: f.supply.quota,
             (QuotaEntry("g4dn.xlarge", None, 4), QuotaEntry("p3.8xlarge", None, 4)),
         ),
+        (
+            "offers.interruptions.g4dn.xlarge=0.5/h",
+            lambda f: f.supply.interruptions[0].instance_type,
+            "g4dn.xlarge",
+        ),
         ("offers.quota.g4dn.xlarge=9", lambda f: f.supply.quota[0].vms, 9),
         (
             "offers.quota.p3.8xlarge.spot=4",

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from srifty import __version__
 from srifty.cli._json import dump
 from srifty.cli._measured import Measured
 from srifty.cli._options import AsJson, Changes, JobPath
@@ -155,6 +156,7 @@ def measure(
         time.time(),
         played.clock_factor,
         {
+            "srifty": __version__,
             "job": str(job_path.resolve()),
             "digest": digest_of(job_path),
             "changes": list(changes or ()),

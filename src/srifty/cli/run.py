@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from srifty import __version__
 from srifty.catalog.price import Price
 from srifty.cli._cluster_file import cluster_commands, cluster_text
 from srifty.cli._digest import digest_of
@@ -201,6 +202,7 @@ def run_command(
         time.time(),
         played.clock_factor,
         {
+            "srifty": __version__,
             "job": str(job_path.resolve()),
             "digest": digest_of(job_path),
             "changes": list(changes or ()),

@@ -34,6 +34,7 @@ def summary(ledger: Ledger, now_s: float, *, is_controlled: bool) -> dict[str, A
         "run": run.run_id,
         "user": run.user,
         "backend": run.backend,
+        "srifty": document.get("srifty"),
         "state": state,
         "message": run.outcome and run.outcome["message"],
         "at_s": at_s,

@@ -105,6 +105,8 @@ def _next_key(node: dict[Any, Any], parts: list[str], parent: str) -> tuple[str,
         joined = ".".join(parts[:length])
         if joined in node:
             return joined, parts[length:]
+    if parent == "interruptions":  # below it, keys are instance types
+        return ".".join(parts), []
     if parent in ("quota", "prices"):  # below these, keys are instance types, then markets
         markets = {str(market) for market in Market}
         end = len(parts) - 1 if parts[-1] in markets else len(parts)

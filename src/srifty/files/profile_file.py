@@ -36,6 +36,7 @@ _KIND = "workload profile (PROFILE.json)"
 _PARTS = frozenset(
     {
         "format",
+        "srifty",  # which version wrote it; a profile is the same whoever wrote it
         "gradients_estimated",
         "latencies",
         "gradients",
@@ -81,6 +82,7 @@ class _ItemFile(FileModel):
 
 class _ProfileFile(FileModel):
     format: Literal["srifty-profile/1"]
+    srifty: Name | None = None
     workload: Name
     gpu: Name
     precision: Name = "unknown"

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from srifty import __version__
 from srifty.core.profile import Gradient, WorkloadProfile
 from srifty.errors import InputError
 
@@ -15,7 +16,7 @@ FORMAT = "srifty-profile/1"
 
 def profile_document(profile: WorkloadProfile) -> dict[str, Any]:
     """Returns the profile as the file holds it; what is not known is left out of the latencies."""
-    document: dict[str, Any] = {"format": FORMAT} | asdict(profile)
+    document: dict[str, Any] = {"format": FORMAT, "srifty": __version__} | asdict(profile)
     document["latencies"] = [
         {key: value for key, value in asdict(latency).items() if value is not None}
         for latency in profile.latencies

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from srifty import __version__
 from srifty.core.cluster import ClusterConfig
 from srifty.core.job import Job, Sharing
 from srifty.core.notation import format_config, format_group
@@ -183,7 +184,11 @@ def chrome_trace(timeline: Timeline) -> dict[str, Any]:
     return {
         "traceEvents": events,
         "displayTimeUnit": "ms",
-        "otherData": {"config": timeline.title, "iteration_s": timeline.iteration_s},
+        "otherData": {
+            "config": timeline.title,
+            "iteration_s": timeline.iteration_s,
+            "srifty": __version__,
+        },
     }
 
 

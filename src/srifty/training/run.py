@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from srifty import __version__
 from srifty._torch import torch
 from srifty.errors import InputError, TrainingStalled
 from srifty.training import checkpoint
@@ -259,6 +260,7 @@ class Run:
             "training": dealer.identity,
             "workers": list(self.share.local_batches),
             "torch": str(torch.__version__),
+            "srifty": __version__,
             "at": time.time(),
         }
         self.checkpoints.start(self.step, facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from srifty import __version__
 from srifty.cloud.export.deployment import Deployment
 
 PORT = 29500
@@ -13,7 +14,8 @@ PORT = 29500
 def heading(deployment: Deployment, *usage: str) -> list[str]:
     """Returns comment lines: what this is, how it is used, and which VM does what."""
     plan = deployment.plan
-    lines = [f"{plan.job}: {plan.config}", *usage, *deployment.describe()]
+    what = f"{plan.job}: {plan.config} (srifty {__version__})"
+    lines = [what, *usage, *deployment.describe()]
     return [f"# {printable(line)}" for line in lines]
 
 
