@@ -10,6 +10,7 @@ from typing import Any
 from srifty._torch import Tensor, torch
 from srifty.errors import InputError
 from srifty.training.current import current_share
+from srifty.training.lent import lend
 from srifty.training.share import Share
 from srifty.training.waits import Waits
 
@@ -82,7 +83,7 @@ class Session:
             return self.adder(count), None
         if self.share.world_size == 1:
             return count, None
-        return count, torch.distributed.all_reduce(count, group=self.group, async_op=True)
+        return count, torch.distributed.all_reduce(lend(count), group=self.group, async_op=True)
 
 
 _sessions: list[Session] = []

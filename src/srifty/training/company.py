@@ -6,6 +6,7 @@ from typing import Any
 
 from srifty._torch import torch
 from srifty.errors import InputError
+from srifty.training.lent import lend
 from srifty.training.share import Share
 
 
@@ -40,7 +41,7 @@ class Company:
         """Returns the first worker's numbers on all workers."""
         if self.group is None:
             return numbers
-        sent = torch.tensor(numbers, dtype=torch.int64)
+        sent = lend(torch.tensor(numbers, dtype=torch.int64))
         first = torch.distributed.get_global_rank(self.group, 0)
         torch.distributed.broadcast(sent, first, group=self.group)
         return sent.tolist()
@@ -49,7 +50,7 @@ class Company:
         """Returns whether it is so on any worker."""
         if self.group is None:
             return mine
-        sent = torch.tensor(int(mine))
+        sent = lend(torch.tensor(int(mine)))
         torch.distributed.all_reduce(sent, torch.distributed.ReduceOp.MAX, group=self.group)
         return bool(sent)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from srifty._torch import Tensor, torch
+from srifty.training.lent import lend
 
 
 class Exchange:
@@ -26,7 +27,7 @@ class Exchange:
             numbers: of this step, as many on each worker.
         """
         before = None if self._sent is None else self.last()
-        self._sent = torch.tensor(numbers, dtype=torch.float64)
+        self._sent = lend(torch.tensor(numbers, dtype=torch.float64))
         if self._group is not None:
             self._work = torch.distributed.all_reduce(self._sent, group=self._group, async_op=True)
         return before
