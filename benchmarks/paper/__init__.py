@@ -1,0 +1,1 @@
+"""Experiments of Luo et al. 2022 that are run, not only forecast."""
