@@ -1,4 +1,4 @@
-"""The case study of Luo et al. 2022, section 2.3: how three approaches choose among 18 worlds. Pure.
+"""The case study of Luo et al. 2022, section 2.3: how searches choose among 18 worlds. Pure.
 
 Bayesian optimisation may probe four times, within the first allocation; what it ends with is the
 best that it saw. With the concave prior (as HeterBO has it) a probe with less throughput than that
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +103,7 @@ def _inputs(some: Sequence[int], sizes: Sequence[int]) -> FloatArray:
 def climb(seconds: Mapping[int, float]) -> int:
     """Returns where one stops who adds VMs, one by one, as long as that makes it faster."""
     sizes = sorted(seconds)
-    for few, many in zip(sizes, sizes[1:], strict=False):
+    for few, many in pairwise(sizes):
         if seconds[many] >= seconds[few]:
             return few
     return sizes[-1]
