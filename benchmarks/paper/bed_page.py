@@ -90,8 +90,8 @@ def _summary(found: Sequence[Found]) -> Iterator[str]:
                 len(one.void),
             )
         )
-    head = ("case", "Srifty's choice", "best measured", "gap", "nearest rivals",
-            "noise, median (most)", "forecast error, mean (most)", "configurations", "void")  # fmt: skip
+    head = ["case", "Srifty's choice", "best measured", "gap", "nearest rivals"]
+    head += ["noise, median (most)", "forecast error, mean (most)", "configurations", "void"]
     yield from table(head, rows, words=3)
     yield ""
     yield "*gap*: how far the objective lies above the best measured configuration that keeps the"
@@ -331,7 +331,6 @@ def _draw(axis: plt.Axes, one: Found) -> None:
         axis.axvline(case.budget_usd, color="0.8", linewidth=1)
         least = case.global_batch * case.iterations / case.deadline_s
         axis.axhline(least, color="0.8", linewidth=1)
-    axis.set_xscale("log")
     axis.set_title(f"{case.number} {case.title}, least {case.minimize}", fontsize=9)
     axis.set_xlabel("USD for the job", fontsize=8)
     axis.set_ylabel("samples/s", fontsize=8)

@@ -41,9 +41,9 @@ from srifty.simulator import ConfigTable
 
 FloatArray = NDArray[np.float64]
 ALLOCATIONS = 7
-_PROBED_WORLDS, _PROBED_ALLOCATIONS = (2, 4, 8, 16), 3
+_PROBED_WORLDS, _PROBED_ALLOCATIONS = (2, 4, 8, 16), 4
 _PROBE_S, _PROFILE_S = 6.0, 30.0
-_ITERATIONS = 16
+_ITERATIONS = 12
 _WORK = Path("build/paper/study")
 _NAME = "case_study"
 
@@ -59,12 +59,19 @@ def job_name(allocation: int) -> str:
 
 
 def orders_of(variation: Variation, repeat: int) -> list[Order]:
-    """Returns a run of every configuration on every allocation, the first n VMs of it."""
+    """Returns a run of every configuration on every allocation, on any n VMs of it."""
     return [
-        Order(job_name(k), STUDY.model, config, repeat, vms_of(variation, job_name(k)), _ITERATIONS)
+        Order(job_name(k), STUDY.model, config, repeat, some_of(variation, k, n), _ITERATIONS)
         for k in range(ALLOCATIONS)
-        for config in configs().values()
+        for n, config in configs().items()
     ]
+
+
+def some_of(variation: Variation, allocation: int, count: int) -> tuple[Pace, ...]:
+    """Returns the VMs of an allocation that a configuration gets: drawn, always the same."""
+    vms = vms_of(variation, job_name(allocation))
+    rng = np.random.default_rng(crc32(f"{allocation}, {count} VMs".encode()))
+    return tuple(vms[at] for at in rng.permutation(len(vms))[:count])
 
 
 def measure(files: Files, say: Say) -> None:

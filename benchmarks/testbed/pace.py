@@ -72,6 +72,7 @@ def pace_of(model: str, gpu: str) -> Pace:
     )
 
 
+@cache
 def largest_batch(model: str, gpu: str) -> int:
     """Returns the largest batch that a GPU's memory holds, by the sample profile."""
     samples = builtin_profiles(_SAMPLES.get(model, model))
