@@ -42,7 +42,7 @@ from srifty.simulator import ConfigTable
 FloatArray = NDArray[np.float64]
 ALLOCATIONS = 7
 _PROBED_WORLDS, _PROBED_ALLOCATIONS = (2, 4, 8, 16), 4
-_PROBE_S, _PROFILE_S = 6.0, 30.0
+_PROBE_S, _PROFILE_S = 6.0, 25.0
 _ITERATIONS = 12
 _WORK = Path("build/paper/study")
 _NAME = "case_study"

@@ -123,7 +123,7 @@ def test_gaps_limits_and_page_by_hand():
     assert one.whole
     page = "\n".join(page_lines([one], "plot.svg"))
     assert "| 25.0% |" in page
-    assert "within 2% of the best measured in 0 of 1 cases" in page.replace("\n", " ")
+    assert "within 2% of the best measured in 0 of the 1 cases" in page.replace("\n", " ")
     assert "**broken**" in page
     assert "none keeps the limits" in page
     rows = list(csv.DictReader(io.StringIO(csv_text([one], runs))))
