@@ -102,8 +102,10 @@ def measured(
 ) -> tuple[tuple[dict[int, float], ...], tuple[tuple[int, int], ...]]:
     """Returns seconds by allocation and number of VMs, and which of them are void.
 
+    An allocation on which a configuration has no run is left out.
+
     Raises:
-        ValueError: a configuration has no run that did not fail.
+        ValueError: none is left.
     """
     allocations: list[dict[int, float]] = []
     void: list[tuple[int, int]] = []
@@ -112,12 +114,15 @@ def measured(
         for n, config in configs().items():
             mine = [r for r in runs if r.key[:2] == (job_name(k), config.notation) and r.seconds]
             if not mine:
-                raise ValueError(f"{job_name(k)}, {config.notation}: no run; --resume goes on")
+                break
             good = [run for run in mine if not run.verdict.void]
             if not good:
                 void.append((k, n))
             found[n] = float(np.mean([run.mean_s for run in good or mine]))
-        allocations.append(found)
+        if len(found) == len(SIZES):
+            allocations.append(found)
+    if not allocations:
+        raise ValueError("no allocation was run to its end; --resume goes on")
     return tuple(allocations), tuple(void)
 
 
@@ -188,9 +193,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--resume", action="store_true", help="go on where an earlier run ended")
+    parser.add_argument(
+        "--page-only", action="store_true", help="run nothing: a page of what was measured"
+    )
     parser.add_argument("--work", type=Path, default=_WORK, help="folder for what is found")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="folder of the page")
     options = parser.parse_args()
+    if options.page_only:
+        files = Files(options.work.absolute())
+        publish(study_of(files), files, options.output)
+        return 0
     if missing := lacking():
         print("\n".join(missing), file=sys.stderr)
         return 2

@@ -138,6 +138,17 @@ def measure(cases: Sequence[BedCase], files: Files, say: Say) -> list[Found]:
     return found
 
 
+def told(cases: Sequence[BedCase], files: Files) -> list[Found]:
+    """Returns what was found of those cases of which anything was measured; runs nothing."""
+    measured = {run.job for run in read_runs(files.results)}
+    found: list[Found] = []
+    for case in cases:
+        if job_name(case) in measured:
+            planning, chosen = choose(case, files)
+            found.append(found_of(case, planning, chosen, files))
+    return found
+
+
 def smoke(files: Files, say: Say) -> list[Found]:
     """Learns and runs the two smallest worlds of case 4: nothing to publish."""
     case = next(case for case in CASES if case.model == "dlrm")
@@ -171,6 +182,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--retry-void", action="store_true", help="with --resume: measure void ones once more"
     )
+    parser.add_argument(
+        "--page-only", action="store_true", help="run nothing: a page of what was measured"
+    )
     parser.add_argument("--work", type=Path, default=_WORK, help="folder for what is found")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="folder of the page")
     options = parser.parse_args()
@@ -183,6 +197,11 @@ def _options() -> argparse.Namespace:
 def main() -> int:
     """Measures and writes the page; returns the exit code."""
     options = _options()
+    cases = [case for case in CASES if not options.cases or case.number in options.cases]
+    if options.page_only:
+        files = Files(options.work.absolute() / "all")
+        publish(told(cases, files), files, options.output)
+        return 0
     if missing := lacking():
         print("\n".join(missing), file=sys.stderr)
         return 2
@@ -199,7 +218,6 @@ def main() -> int:
     def say(words: str) -> None:
         print(f"[{time.monotonic() - began_s:6.0f} s] {words}", file=sys.stderr, flush=True)
 
-    cases = [case for case in CASES if not options.cases or case.number in options.cases]
     try:
         found = smoke(files, say) if options.smoke else measure(cases, files, say)
     except KeyboardInterrupt:

@@ -48,16 +48,16 @@ def fastest(seconds: Mapping[int, float]) -> int:
 
 
 _HEAD = """\
-# Case study: 18 worlds, 7 allocations
+# Case study: 18 worlds, {allocations} allocations
 
 Figure 3 of Luo et al. 2022 (section 2.3) on the [emulated cluster](../testbed.md). **This tests the
 mechanism, not any cloud.** ResNet-18 with a fixed global batch on 1 to 18 VMs; every configuration
-was run on each of 7 allocations whose VMs differ as public measurements say that VMs do (pace and
+was run on each of {allocations} allocations whose VMs differ as public measurements say that VMs do (pace and
 link of each VM, noise of each step); a configuration gets any n of an allocation's VMs. Who
 forecasts or searches is judged on all seven.
 
 **As in the paper**: one instance type (a T4 each), {batch} samples dealt equally (but for one
-sample), 18 configurations, 7 allocations; APM; Bayesian optimisation that probes four times within
+sample), 18 configurations, several allocations; APM; Bayesian optimisation that probes four times within
 the first allocation; Srifty, which probed links on four allocations and profiled the model before,
 on VMs of other draws. **Not as in the paper**: 18 VMs at most instead of 60, each number of them
 instead of the divisors of the batch; our ResNet-18 is the one for small images; links carry 12.8
@@ -68,7 +68,9 @@ variance is injected; the search's belief is a Matérn process over log VMs.
 
 def page_lines(study: Study, plot: str) -> Iterator[str]:
     """Yields the page but for its last line."""
-    yield from _HEAD.format(batch=STUDY.global_batch).splitlines()
+    yield from _HEAD.format(
+        batch=STUDY.global_batch, allocations=len(study.allocations)
+    ).splitlines()
     mean_s = means(study.allocations)
     best = fastest(mean_s)
     ranges = [
