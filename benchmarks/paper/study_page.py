@@ -52,17 +52,17 @@ _HEAD = """\
 
 Figure 3 of Luo et al. 2022 (section 2.3) on the [emulated cluster](../testbed.md). **This tests the
 mechanism, not any cloud.** ResNet-18 with a fixed global batch on 1 to 18 VMs; every configuration
-was run on each of {allocations} allocations whose VMs differ as public measurements say that VMs do (pace and
-link of each VM, noise of each step); a configuration gets any n of an allocation's VMs. Who
-forecasts or searches is judged on all seven.
+was run on each of {allocations} allocations whose VMs differ as public measurements say that VMs
+do (pace and link of each VM, noise of each step); a configuration gets any n of an allocation's
+VMs. Who forecasts or searches is judged on all of them.
 
 **As in the paper**: one instance type (a T4 each), {batch} samples dealt equally (but for one
-sample), 18 configurations, several allocations; APM; Bayesian optimisation that probes four times within
-the first allocation; Srifty, which probed links on four allocations and profiled the model before,
-on VMs of other draws. **Not as in the paper**: 18 VMs at most instead of 60, each number of them
-instead of the divisors of the batch; our ResNet-18 is the one for small images; links carry 12.8
-Gbit/s in full-scale terms and, like what is sent, 1/32 of that here; what a GPU computes is a wait;
-variance is injected; the search's belief is a Matérn process over log VMs.
+sample), 18 configurations, several allocations; APM; Bayesian optimisation that probes four times
+within the first allocation; Srifty, which probed links on four allocations and profiled the model
+before, on VMs of other draws. **Not as in the paper**: 18 VMs at most instead of 60, each number of
+them instead of the divisors of the batch; our ResNet-18 is the one for small images; links carry
+12.8 Gbit/s in full-scale terms and, like what is sent, 1/32 of that here; what a GPU computes is a
+wait; variance is injected; the search's belief is a Matérn process over log VMs.
 """
 
 
