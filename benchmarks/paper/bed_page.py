@@ -9,7 +9,7 @@ from pathlib import Path
 
 from matplotlib import pyplot as plt
 
-from benchmarks.paper.bed_jobs import BedCase, Config
+from benchmarks.paper.bed_jobs import CASES, BedCase, Config
 from benchmarks.paper.bed_plans import OURS, Chosen
 from benchmarks.paper.bed_runs import Run
 from benchmarks.paper.bed_verdict import Found, mape
@@ -62,6 +62,10 @@ def page_lines(found: Sequence[Found], plot: str) -> list[str]:
         plot: file name of the plot.
     """
     lines = _HEAD.format(repeats=REPEATS).splitlines()
+    missing = sorted({case.number for case in CASES} - {one.case.number for one in found})
+    if missing:
+        words = ", ".join(map(str, missing))
+        lines += ["", f"**Not measured yet: case {words}.** `--resume` goes on with them."]
     lines += ["", "## In one table", "", *_summary(found), ""]
     lines += [f"![All configurations: throughput over cost]({plot})", ""]
     lines += ["All repeats: [cases_measured.csv](cases_measured.csv).", ""]
@@ -86,12 +90,11 @@ def _summary(found: Sequence[Found]) -> Iterator[str]:
                 _nearest(rivals),
                 f"{percent(median, 2)} ({percent(most)})",
                 f"{percent(mape(errors))} ({percent(max(map(abs, errors)))})" if errors else "–",
-                f"{len(one.configs)}",
-                len(one.void),
+                f"{sum(map(one.counts, one.configs))} of {len(one.configs)}",
             )
         )
     head = ["case", "Srifty's choice", "best measured", "gap", "nearest rivals"]
-    head += ["noise, median (most)", "forecast error, mean (most)", "configurations", "void"]
+    head += ["noise, median (most)", "forecast error, mean (most)", "configurations that count"]
     yield from table(head, rows, words=3)
     yield ""
     yield "*gap*: how far the objective lies above the best measured configuration that keeps the"
@@ -155,6 +158,9 @@ def _case(one: Found) -> Iterator[str]:
         f"outside the rule among them, {len(one.void)} are void; repeats differ by "
         f"{percent(median, 2)} at the median, {percent(most)} at most."
     )
+    if one.best is not None and (void := [c for c in one.void if one.measured[c].repeats]):
+        above = min(map(one.value, void)) / one.value(one.best) - 1
+        yield f"What is void lies {above:+.1%} and more from the best, as far as it was measured."
     if not one.whole:
         yield ""
         yield "**Not all of it was run.**"
