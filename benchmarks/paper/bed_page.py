@@ -161,6 +161,9 @@ def _case(one: Found) -> Iterator[str]:
     if one.best is not None and (void := [c for c in one.void if one.measured[c].repeats]):
         above = min(map(one.value, void)) / one.value(one.best) - 1
         yield f"What is void lies {above:+.1%} and more from the best, as far as it was measured."
+    fewer = [c for c, m in one.measured.items() if m.repeats < REPEATS]
+    if fewer:
+        yield f"**{len(fewer)} have fewer than {REPEATS} repeats.**"
     if not one.whole:
         yield ""
         yield "**Not all of it was run.**"
