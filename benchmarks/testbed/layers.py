@@ -16,9 +16,12 @@ from tools.architectures import (
     alexnet,
     bert_base,
     dlrm_small,
+    inception_v3,
     resnet18_cifar,
     resnet50,
+    shufflenet_v2,
     vgg16_bn,
+    xlm,
 )
 
 SCALE = 32
@@ -37,6 +40,13 @@ _TABLES: Mapping[str, Callable[[], list[LayerSpec]]] = {
     "dlrm": dlrm_small,
 }
 MODELS = tuple(_TABLES)
+# Of the published cases alone; the sizes of the samples of the same names.
+_CASE_TABLES: Mapping[str, Callable[[], list[LayerSpec]]] = {
+    "inception-v3": inception_v3,
+    "shufflenet-v2": shufflenet_v2,
+    "xlm-1024": lambda: xlm(1024, 6, 8, 64_699, 256),
+}
+CASE_MODELS = tuple(_CASE_TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +69,10 @@ def layers_of(model: str) -> tuple[EmulatedLayer, ...]:
     """Returns the layers of a model in forward order.
 
     Args:
-        model: one of `MODELS`.
+        model: one of `MODELS` or `CASE_MODELS`.
     """
     merged: list[list[LayerSpec]] = []
-    for spec in _TABLES[model]():
+    for spec in {**_TABLES, **_CASE_TABLES}[model]():
         if merged and spec.parameters < _LEAST_PARAMETERS:
             merged[-1].append(spec)
         else:
