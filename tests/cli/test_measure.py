@@ -22,6 +22,7 @@ name: tiny
 workload: [not-there-yet.json]
 global_batch: 64
 iterations: 100
+budget_usd: 2
 overheads: {launch: 1s}
 offers:
   markets: [on-demand, spot]
@@ -86,6 +87,9 @@ def test_a_dry_run_shows_requests_commands_and_costs(place):
         (("--factory", "nonsense"), "MODULE:FACTORY"),
         ((), "--yes"),
         (("--set", "offers.quota={g4dn.xlarge: {spot: 1}}"), "nothing to measure"),
+        (("--factory", "no_such_module:make", "--yes"), "there is no module 'no_such_module'"),
+        (("--set", "budget_usd=null", "--yes"), "say what it may cost at most"),
+        (("--max-cost", "0.01", "--yes"), "nothing was rented. Give it more (--max-cost)"),
     ],
 )
 def test_what_is_refused_before_anything_is_rented(place, options, words):
@@ -140,7 +144,7 @@ def test_without_permission_nothing_else_is_tried(place):
 
 def test_what_cannot_be_measured_is_named_and_the_rest_goes_on(place):
     ended = srifty(
-        "measure", place / "job.yaml", "--factory", "nowhere:nothing", "--yes", "--name", "m1",
+        "measure", place / "job.yaml", "--factory", "tests.cli.tiny_workload:nothing", "--yes", "--name", "m1",
         "--set", "offers.quota={g4dn.xlarge: {spot: 1}}", "--launcher", "plain",
     )  # fmt: skip
     assert ended.code == 4

@@ -188,12 +188,22 @@ def scenario_of(path: str | None) -> Scenario:
     return Scenario() if path is None else read_scenario(Path(path))
 
 
+def checkpoints_of(checkpoint: str | None, place: RunPlace) -> Path | None:
+    """Returns the folder where a run's checkpoints can be seen from here; None: nowhere.
+
+    Args:
+        checkpoint: what the job file says.
+        place: of the run.
+    """
+    if checkpoint is None:
+        return place.backend / "checkpoints"
+    return None if "://" in checkpoint else Path(checkpoint)
+
+
 def order_of(record: RunRecord, bench: Workbench, place: RunPlace) -> RunOrder:
     """Returns what a run was ordered to do."""
     document = record.document
     settings = bench.file.settings
-    checkpoint = settings.checkpoint
-    folder = place.backend / "checkpoints" if checkpoint is None else Path(checkpoint)
     return RunOrder(
         record.run_id,
         record.user,
@@ -201,7 +211,7 @@ def order_of(record: RunRecord, bench: Workbench, place: RunPlace) -> RunOrder:
         document["hard_end_s"],
         settings,
         plays_gpus=document["plays_gpus"],
-        checkpoint_folder=None if "://" in str(checkpoint) else folder,
+        checkpoint_folder=checkpoints_of(settings.checkpoint, place),
         preflight=_SWEEP if document["preflight"] else None,
     )
 

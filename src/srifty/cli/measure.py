@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import importlib.machinery
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -53,6 +55,7 @@ _START_S = 60.0
 # How many times as long as it is given a measurement may take, and the least that is allowed.
 _PATIENCE = 3.0
 _LEAST_TASK_S = 300.0
+_LEAST_BILLED_S = 60.0  # of every VM, by the rules of both clouds
 _SUFFIX = {Measure.PROFILE: ".json", Measure.INSIDE: ".csv", Measure.BETWEEN: ".csv"}
 
 
@@ -111,6 +114,14 @@ def measure(
         raise InputError(f"must be MODULE:FACTORY, not {factory!r}", "--factory")
     played = scenario_of(None if scenario is None else str(scenario))
     rental = read_rental(job_path, changes or ())
+    cap_usd = rental.budget_usd if max_cost is None else max_cost
+    if cap_usd is None:
+        raise InputError(
+            "say what it may cost at most: --max-cost USD, or budget_usd in the job file",
+            str(job_path),
+        )
+    if factory is not None and backend == "local":
+        _require_module(factory, Path(rental.settings.workdir))
     errands = errands_of(catalog_of(rental.supply, job_path).offers, profiles=factory is not None)
     if not errands:
         raise InputError(
@@ -135,9 +146,16 @@ def measure(
         rental.settings,
         hard_end_s=rental.launch_s + _PATIENCE * longest_s + 600.0,
         task_s=max(_PATIENCE * max(given_s.values()), _LEAST_TASK_S),
-        cap_usd=max_cost,
+        cap_usd=cap_usd,
     )
     document = _costs(order, rental, given_s) | {"run": run_id}
+    expected_usd = float(document["expected_usd_total"])
+    if expected_usd > cap_usd:
+        raise InputError(
+            f"measuring all of it costs about {format_usd(expected_usd)}, more "
+            f"than {format_usd(cap_usd)}; nothing was rented. Give it more (--max-cost) or less to "
+            "do (--seconds, --probe-seconds, fewer types in the job's quota)"
+        )
     place = RunPlace((runs_folder() / run_id).resolve())
     if dry_run:
         _show_requests(order, document, backend, rental.supply.cloud, as_json=as_json)
@@ -163,7 +181,7 @@ def measure(
             "iterations": sum(len(each.measures) for each in errands),
             "unit": "measurements",
             "backends": [each.name for each in errands],
-            "cap_usd": max_cost,
+            "cap_usd": cap_usd,
             "deadline_s": None,
             "hard_end_s": order.hard_end_s,
             "launcher": launcher.value,
@@ -198,6 +216,20 @@ def measure(
     raise typer.Exit(ended({"ending": ending}))
 
 
+def _require_module(factory: str, workdir: Path) -> None:
+    """Refuses a factory whose module is not there, before anything is paid for.
+
+    Raises:
+        InputError: it is not.
+    """
+    top = factory.partition(":")[0].partition(".")[0]
+    places = [str(workdir.resolve()), *sys.path]
+    if importlib.machinery.PathFinder.find_spec(top, places) is None:
+        raise InputError(
+            f"there is no module {top!r}, neither in {workdir.resolve()} nor installed", "--factory"
+        )
+
+
 def _command(
     rental: Rental,
     factory: str,
@@ -222,7 +254,7 @@ def _costs(order: MeasureOrder, rental: Rental, given_s: dict[Measure, float]) -
     usd_per_hour = sum(each.vms * each.offers[0].usd_per_hour for each in order.errands)
     worst_usd = sum(each.usd_per_hour for each in order.errands) * order.hard_end_s / 3600
     lasts_s = {
-        each.name: sum(_START_S + given_s[measure] for measure in each.measures)
+        each.name: max(sum(_START_S + given_s[m] for m in each.measures), _LEAST_BILLED_S)
         for each in order.errands
     }
     expected_usd = sum(

@@ -33,6 +33,7 @@ from srifty.cli._runs import (
     ask,
     capped,
     check_backend,
+    checkpoints_of,
     control,
     ended,
     make_backend,
@@ -195,6 +196,7 @@ def run_command(
     _confirm(planning, offer, yes=yes)
     if backend == "local" and launcher is Launcher.TORCHRUN:
         _require_torchrun()
+    seen = checkpoints_of(bench.file.settings.checkpoint, place)
     record = RunRecord(
         run_id,
         getpass.getuser(),
@@ -218,6 +220,7 @@ def run_command(
             "prices": price_records(prices),
             "scenario": None if scenario is None else str(scenario.resolve()),
             "cloud": bench.file.supply.cloud,
+            "checkpoints": None if seen is None else str(seen.absolute()),
         },
     )
     with Ledger.create(place.ledger, record) as ledger:

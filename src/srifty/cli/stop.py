@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +17,8 @@ from srifty.cloud.backend import Backend, VmStatus, WorkersStatus
 from srifty.cloud.clock import Clock
 from srifty.cloud.local import Launcher
 from srifty.control.ledger import Ledger
+from srifty.control.training_log import newest_checkpoint
+from srifty.core.events import Progress
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
 
@@ -83,17 +86,36 @@ def _release(place: RunPlace) -> list[str]:
             ledger.note_states(backend.reconcile())
         if record.outcome is None:
             now_s = clock.now_s()
+            usd = ledger.bill(now_s).usd
+            iteration = _note_saved(ledger, document.get("checkpoints"), now_s, usd)
             ledger.end(
                 {
                     "ending": "stopped",
                     "message": "Stopped as asked, without a controller.",
-                    "usd": ledger.bill(now_s).usd,
-                    "iteration": None,
+                    "usd": usd,
+                    "iteration": iteration,
                     "still_billed": there,
                 },
                 now_s,
             )
         return there
+
+
+def _note_saved(ledger: Ledger, folder: str | None, now_s: float, usd: float) -> float:
+    """Notes the newest checkpoint, which no controller was there to see; returns its iteration.
+
+    Args:
+        ledger: of the run.
+        folder: of its checkpoints; None: they cannot be seen from here.
+        now_s: seconds since the command.
+        usd: spent so far.
+    """
+    noted = ledger.progress()
+    newest = newest_checkpoint(None if folder is None else Path(folder))
+    durable = max([float(newest), *(each.durable_iteration for each in noted)])
+    iteration = max([durable, *(each.iteration for each in noted[-1:])])
+    ledger.note_progress(Progress(now_s, iteration, durable, usd))
+    return iteration
 
 
 def _release_all(backend: Backend, *, saves: bool) -> list[str]:

@@ -97,6 +97,8 @@ def _overruns(outlook: Outlook) -> bool:
         rented.append(ordered)  # both are paid for until the new VMs take over
     usd_per_hour = sum(c.usd_per_hour for c in rented) + outlook.job.extra_usd_per_hour
     saving_s = outlook.rule.look_s + outlook.job.overheads.checkpoint_s
+    if running is not None and outlook.is_running(running):
+        saving_s = min(saving_s, outlook.finish_s(running))  # what is nearly done is let end
     return outlook.money_left_usd <= usd_per_hour * saving_s / _S_PER_HOUR
 
 

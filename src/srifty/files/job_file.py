@@ -237,6 +237,7 @@ class Rental:
         supply: what can be rented, and where.
         settings: how VMs are set up.
         launch_s: seconds that a VM is expected to boot.
+        budget_usd: what the job may cost; None: nothing is said.
     """
 
     name: str
@@ -244,6 +245,7 @@ class Rental:
     supply: SupplyRequest
     settings: RunSettings
     launch_s: float
+    budget_usd: float | None
 
 
 def read_rental(path: Path, changes: Sequence[str] = ()) -> Rental:
@@ -258,7 +260,9 @@ def read_rental(path: Path, changes: Sequence[str] = ()) -> Rental:
         settings = settings_of(file.run)
     except InputError as error:
         raise InputError(error.problems, str(path)) from None
-    return Rental(file.name, file.workload, supply, settings, file.overheads.launch)
+    return Rental(
+        file.name, file.workload, supply, settings, file.overheads.launch, file.budget_usd
+    )
 
 
 def _build(file: _JobFile, path: Path, now: datetime) -> JobFile:
