@@ -19,7 +19,7 @@ from tests.command import profile_document, srifty
 
 SCRIPT = Path(__file__).with_name("seeded_resnet.py")
 SECRET = "hush-5f3c0d7e"
-STEPS = 20
+STEPS = 40
 # Nothing here is on the clock: this is how long a broken run is waited for.
 PATIENCE_S = 240.0
 JOB = f"""\
@@ -154,7 +154,7 @@ def test_a_run_goes_on_after_its_controller_was_killed(place, undisturbed):
     assert ended(start(place, "resume", "r1"), place) == 0, (place / "told").read_text()
     assert worlds() == ["32,16,16"]  # the workers trained on meanwhile
     found = parameters(place / "runs" / "r1" / "vms" / "checkpoints")
-    assert torch.allclose(found, undisturbed, rtol=0, atol=1e-9)
+    assert torch.allclose(found, undisturbed, rtol=0, atol=1e-8)
 
 
 def test_a_killed_node_is_replanned_and_no_secret_is_left_anywhere(place, undisturbed, cluster):
@@ -169,7 +169,7 @@ def test_a_killed_node_is_replanned_and_no_secret_is_left_anywhere(place, undist
     kinds = {(event["vm"], event["kind"]) for event in document["events"]}
     assert ("vm-2", "lost") in kinds or ("vm-1", "lost") in kinds
     found = parameters(place / "runs" / "r1" / "vms" / "checkpoints")
-    assert torch.allclose(found, undisturbed, rtol=0, atol=1e-9)
+    assert torch.allclose(found, undisturbed, rtol=0, atol=1e-8)
     session = Path(cluster.head_node.get_session_dir_path())
     for folder in (place, session):
         assert holding(folder, SECRET) == []

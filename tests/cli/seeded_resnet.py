@@ -15,4 +15,6 @@ if __name__ == "__main__":
     # Else rounding alone, which depends on the shares, grows to 1e-4 within these steps.
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
+    # Long enough for a lost node to be noticed while there is work left.
+    train_resnet.EPOCHS = 4
     train_resnet.main()

@@ -144,7 +144,8 @@ def test_without_permission_nothing_else_is_tried(place):
 
 def test_what_cannot_be_measured_is_named_and_the_rest_goes_on(place):
     ended = srifty(
-        "measure", place / "job.yaml", "--factory", "tests.cli.tiny_workload:nothing", "--yes", "--name", "m1",
+        "measure", place / "job.yaml", "--factory", "tests.cli.tiny_workload:nothing",
+        "--yes", "--name", "m1",
         "--set", "offers.quota={g4dn.xlarge: {spot: 1}}", "--launcher", "plain",
     )  # fmt: skip
     assert ended.code == 4

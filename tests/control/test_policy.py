@@ -232,7 +232,7 @@ def test_money_is_a_hard_cap():
 
 
 def test_what_the_money_lets_end_is_let_end():
-    # A minute costs 1.7 cents; one is left, which pays for 36 s: enough for 20 s of work, not for 50.
+    # A minute costs 1.7 cents; one is left, for 36 s: enough for 20 s of work, not for 50.
     for left, kind in ((20.0, DecisionKind.STAY), (50.0, DecisionKind.STOP)):
         situation = running(ON_FIRM, spent_usd=0.99, left=left)
         decision = decide(job(3600, budget_usd=1.0), (ON_FIRM,), situation, Pools(), RULE)

@@ -132,4 +132,4 @@ def test_the_autoscaler_makes_what_is_asked_for_and_nothing_else(head, tmp_path)
     until(is_given_back)
     launch(vm_5=SPOT)
     until(has(backend, VmEventKind.LAUNCHED, "vm-5"))
-    assert nodes(SPOT) == 2
+    until(lambda: nodes(SPOT) == 2)
