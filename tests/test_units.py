@@ -53,7 +53,7 @@ def test_every_unit_scales(number, unit):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0 µs"),
+        (0, "0 s"),
         (5e-6, "5 µs"),
         (0.0842, "84.2 ms"),
         (12.34, "12.3 s"),

@@ -61,9 +61,9 @@ def format_duration(seconds: float) -> str:
         return "for ever"
     if seconds < 0:
         return f"-{format_duration(-seconds)}"
-    if seconds < 1e-3:
+    if 0 < seconds < 1e-3:
         return f"{seconds * 1e6:.3g} µs"
-    if seconds < 1:
+    if 0 < seconds < 1:
         return f"{seconds * 1e3:.3g} ms"
     if seconds < 99.95:
         return f"{seconds:.3g} s"

@@ -139,6 +139,11 @@ def _write(path: Path, page: str) -> None:
     typer.echo(f"wrote {path} ({len(page.encode()) / 1000:,.0f} kB)", err=True)
 
 
+def _billed(seconds: float) -> str:
+    """Returns how long was billed: nothing for spot VMs that were taken back early, by AWS's rule."""
+    return format_duration(seconds) if seconds else "nothing billed"
+
+
 def _show_run(document: dict[str, Any]) -> None:
     console = console_for_results()
     show_outcome(console, document)
@@ -150,7 +155,5 @@ def _show_run(document: dict[str, Any]) -> None:
     for name in ("billed", "for", "in total"):
         table.add_column(name)
     for line in document["bill"]:
-        table.add_row(
-            line["name"], format_duration(line["billed_s"]), format_usd(line["usd_total"])
-        )
+        table.add_row(line["name"], _billed(line["billed_s"]), format_usd(line["usd_total"]))
     console.print(table)
