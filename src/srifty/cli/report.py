@@ -140,7 +140,7 @@ def _write(path: Path, page: str) -> None:
 
 
 def _billed(seconds: float) -> str:
-    """Returns how long was billed: nothing for spot VMs that were taken back early, by AWS's rule."""
+    """Returns how long was billed; spot VMs that AWS takes back in their first hour are free."""
     return format_duration(seconds) if seconds else "nothing billed"
 
 
