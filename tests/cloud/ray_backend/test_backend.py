@@ -8,9 +8,3 @@ from .namespace import needs_namespace, needs_ray, run_inside
 def test_the_contract_holds_on_rays_own_local_cluster():
     # So long on a machine that is busy with other things.
     run_inside(Path(__file__).with_name("in_namespace.py"), most_s=900)
-
-
-@needs_ray
-@needs_namespace
-def test_rays_autoscaler_makes_the_vms_that_are_asked_for():
-    run_inside(Path(__file__).with_name("autoscaled.py"), most_s=600)
