@@ -32,7 +32,7 @@ from benchmarks.testbed.preflight import preflight
 from benchmarks.testbed.session import RunFailed
 
 _WORK = Path("build/paper/cases")
-_PROBE_S, _PROFILE_S = 12.0, 25.0
+_PROBE_S, _PROFILE_S = 12.0, 120.0
 _ORACLE_STARTS = 20
 _NAME = "cases_measured"
 
