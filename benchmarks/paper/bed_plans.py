@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.paper.bed_jobs import KINDS, BedCase, Config
 from benchmarks.testbed.layers import SCALE
 from benchmarks.testbed.learn import gpu_name, profile_path
+from benchmarks.testbed.predict import type_document
 from srifty.baselines import Choice, Rivals, oracle_bo
 from srifty.catalog import builtin_gpus
 from srifty.cli._workbench import Workbench, open_job
@@ -23,7 +24,6 @@ from srifty.files.profile_file import builtin_profiles
 from srifty.planner import one_type_configs
 from srifty.simulator import ConfigTable
 
-_MEMORY_GIB = {"M60": 8, "T4": 16, "V100": 16}
 _EXIT_NO_PLAN = 3
 OURS, ORACLE = "srifty", "oracle-bo"
 # The same planner under the other rule for local batches.
@@ -78,17 +78,7 @@ def job_document(
         "offers": {
             "quota": dict(case.quota),
             "prices": {kind.name: {"on-demand": kind.usd_per_hour} for kind in kinds},
-            "types": [
-                {
-                    "name": kind.name,
-                    "gpu": gpu_name(kind.gpu),
-                    "gpus": 1,
-                    "gpu_memory_gib": _MEMORY_GIB[kind.gpu],
-                    "vcpus": 4,
-                    "rated_gbit_per_s": kind.rate_mbit / 1000,
-                }
-                for kind in kinds
-            ],
+            "types": [type_document(kind) for kind in kinds],
         },
         "gradient_sync": {
             "mode": "ddp",

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.kinds import KINDS, kinds_of
+from benchmarks.testbed.kinds import KINDS, Kind, kinds_of
 from benchmarks.testbed.layers import SCALE
 from benchmarks.testbed.learn import gpu_name, profile_path
 from srifty.baselines.apm import Apm, linear_latency
@@ -20,7 +20,7 @@ from srifty.simulator import ConfigTable
 from srifty.simulator.exchange import ExchangeTimes
 from srifty.simulator.transfers import job_transfers
 
-_MEMORY_GIB = {"K80": 12, "T4": 16, "V100": 16}
+_MEMORY_GIB = {"K80": 12, "M60": 8, "T4": 16, "V100": 16}
 SRIFTY, PAPER, APM, COMPUTE_ONLY = "srifty", "paper's sharing", "APM", "compute only"
 PREDICTORS = (SRIFTY, PAPER, APM, COMPUTE_ONLY)
 
@@ -49,6 +49,18 @@ class Forecast:
         return self.mean_s[SRIFTY] + NormalDist().inv_cdf(0.9) * std_s
 
 
+def type_document(kind: Kind) -> dict[str, object]:
+    """Returns an instance type of the bed as a job file declares it."""
+    return {
+        "name": kind.name,
+        "gpu": gpu_name(kind.gpu),
+        "gpus": 1,
+        "gpu_memory_gib": _MEMORY_GIB[kind.gpu],
+        "vcpus": 4,
+        "rated_gbit_per_s": kind.rate_mbit / 1000,
+    }
+
+
 def job_document(case: Case, profiles: Path, store: Path) -> dict[str, object]:
     """Returns the job file of a case: what a user of the bed would write.
 
@@ -68,17 +80,7 @@ def job_document(case: Case, profiles: Path, store: Path) -> dict[str, object]:
         "offers": {
             "quota": {kind.name: 8 for kind in kinds},
             "prices": {kind.name: {"on-demand": kind.usd_per_hour} for kind in kinds},
-            "types": [
-                {
-                    "name": kind.name,
-                    "gpu": gpu_name(kind.gpu),
-                    "gpus": 1,
-                    "gpu_memory_gib": _MEMORY_GIB[kind.gpu],
-                    "vcpus": 4,
-                    "rated_gbit_per_s": kind.rate_mbit / 1000,
-                }
-                for kind in kinds
-            ],
+            "types": [type_document(kind) for kind in kinds],
         },
         "gradient_sync": {
             "mode": "per-layer" if case.per_layer else "ddp",

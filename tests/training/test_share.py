@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 pytest.importorskip("torch", reason="torch is an extra")
@@ -15,7 +15,6 @@ def shares(draw):
     return Share(draw(some.integers(0, len(batches) - 1)), tuple(batches), tuple(passes))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(shares())
 def test_the_parts_of_all_workers_deal_the_global_batch(share):
     everyone = [share.of_rank(rank) for rank in range(share.world_size)]

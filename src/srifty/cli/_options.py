@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from srifty.cloud.local import Launcher
 from srifty.core.job import BatchRule, Job, Objective
 from srifty.errors import InputError
 
@@ -29,6 +30,24 @@ Confidence = Annotated[
 ]
 Batches = Annotated[BatchRule | None, typer.Option(help="Which local batches a plan may use.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+BackendName = Annotated[str, typer.Option("--backend", help="Where VMs come from: local or ray.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        metavar="USD",
+        min=0.01,
+        help="Never spend more than this in total; default: the job's budget_usd.",
+    ),
+]
+NewRunName = Annotated[
+    str | None, typer.Option(metavar="RUN", help="The run's name; made up if left out.")
+]
+ScenarioPath = Annotated[
+    Path | None,
+    typer.Option(metavar="SCENARIO.yaml", help="local: how the played cloud behaves."),
+]
+LauncherName = Annotated[Launcher, typer.Option(help="local: what starts the workers.")]
 StoreFile = Annotated[
     Path | None,
     typer.Option(

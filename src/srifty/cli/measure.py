@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,17 @@ import typer
 from srifty import __version__
 from srifty.cli._json import dump
 from srifty.cli._measured import Measured
-from srifty.cli._options import AsJson, Changes, JobPath
+from srifty.cli._options import (
+    AsJson,
+    BackendName,
+    Changes,
+    JobPath,
+    LauncherName,
+    MaxCost,
+    NewRunName,
+    ScenarioPath,
+    Yes,
+)
 from srifty.cli._runs import (
     RunPlace,
     ask,
@@ -71,15 +81,12 @@ def measure(
         ),
     ] = None,
     changes: Changes = None,
-    backend: Annotated[str, typer.Option(help="Where VMs come from: local or ray.")] = "local",
+    backend: BackendName = "local",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the exact requests and the cost; rent nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(metavar="USD", min=0.01, help="Never spend more than this in total."),
-    ] = None,
+    yes: Yes = False,
+    max_cost: MaxCost = None,
     seconds: Annotated[
         float, typer.Option(min=1.0, max=86400.0, help="Time for each profile, roughly.")
     ] = 180.0,
@@ -89,16 +96,9 @@ def measure(
     max_batch: Annotated[
         int | None, typer.Option(min=1, help="Profile no larger batch than this.")
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="RUN", help="The run's name; made up if left out.")
-    ] = None,
-    scenario: Annotated[
-        Path | None,
-        typer.Option(metavar="SCENARIO.yaml", help="local: how the played cloud behaves."),
-    ] = None,
-    launcher: Annotated[
-        Launcher, typer.Option(help="local: what starts the workers.")
-    ] = Launcher.TORCHRUN,
+    name: NewRunName = None,
+    scenario: ScenarioPath = None,
+    launcher: LauncherName = Launcher.TORCHRUN,
     as_json: AsJson = False,
 ) -> None:
     """Rent one VM of each GPU model and a pair of each family; profile and probe there.
@@ -134,28 +134,12 @@ def measure(
         Measure.INSIDE: probe_seconds,
         Measure.BETWEEN: probe_seconds,
     }
-    longest_s = max(sum(_START_S + given_s[m] for m in each.measures) for each in errands)
     run_id = name or run_name(f"{rental.name}-measure")
     options = () if max_batch is None else ("--max-batch", str(max_batch))
-    order = MeasureOrder(
-        run_id,
-        getpass.getuser(),
-        errands,
-        partial(_command, rental, factory or "", seconds, probe_seconds, options),
-        _SUFFIX,
-        rental.settings,
-        hard_end_s=rental.launch_s + _PATIENCE * longest_s + 600.0,
-        task_s=max(_PATIENCE * max(given_s.values()), _LEAST_TASK_S),
-        cap_usd=cap_usd,
-    )
+    command = partial(_command, rental, factory or "", seconds, probe_seconds, options)
+    order = _order(run_id, rental, errands, command, given_s, cap_usd)
     document = _costs(order, rental, given_s) | {"run": run_id}
-    expected_usd = float(document["expected_usd_total"])
-    if expected_usd > cap_usd:
-        raise InputError(
-            f"measuring all of it costs about {format_usd(expected_usd)}, more "
-            f"than {format_usd(cap_usd)}; nothing was rented. Give it more (--max-cost) or less to "
-            "do (--seconds, --probe-seconds, fewer types in the job's quota)"
-        )
+    _require_enough(float(document["expected_usd_total"]), cap_usd)
     place = RunPlace((runs_folder() / run_id).resolve())
     if dry_run:
         _show_requests(order, document, backend, rental.supply.cloud, as_json=as_json)
@@ -214,6 +198,43 @@ def measure(
         spent = summary(ledger, clock.now_s(), is_controlled=False)
     _finish(kept, ending, message, spent, as_json=as_json)
     raise typer.Exit(ended({"ending": ending}))
+
+
+def _order(
+    run_id: str,
+    rental: Rental,
+    errands: tuple[Errand, ...],
+    command: Callable[[Measure, Offer], tuple[str, ...]],
+    given_s: Mapping[Measure, float],
+    cap_usd: float,
+) -> MeasureOrder:
+    """Returns what is ordered, with an end that comes whatever happens."""
+    longest_s = max(sum(_START_S + given_s[m] for m in each.measures) for each in errands)
+    return MeasureOrder(
+        run_id,
+        getpass.getuser(),
+        errands,
+        command,
+        _SUFFIX,
+        rental.settings,
+        hard_end_s=rental.launch_s + _PATIENCE * longest_s + 600.0,
+        task_s=max(_PATIENCE * max(given_s.values()), _LEAST_TASK_S),
+        cap_usd=cap_usd,
+    )
+
+
+def _require_enough(expected_usd: float, cap_usd: float) -> None:
+    """Refuses to begin what the money would not let end.
+
+    Raises:
+        InputError: it would not.
+    """
+    if expected_usd > cap_usd:
+        raise InputError(
+            f"measuring all of it costs about {format_usd(expected_usd)}, more than "
+            f"{format_usd(cap_usd)}; nothing was rented. Give it more (--max-cost) or less to do "
+            "(--seconds, --probe-seconds, fewer types in the job's quota)"
+        )
 
 
 def _require_module(factory: str, workdir: Path) -> None:

@@ -26,7 +26,17 @@ from srifty.cli._live_prices import (
     price_records,
     prices_now,
 )
-from srifty.cli._options import AsJson, Changes, JobPath
+from srifty.cli._options import (
+    AsJson,
+    BackendName,
+    Changes,
+    JobPath,
+    LauncherName,
+    MaxCost,
+    NewRunName,
+    ScenarioPath,
+    Yes,
+)
 from srifty.cli._run_show import show_outcome
 from srifty.cli._runs import (
     RunPlace,
@@ -95,18 +105,13 @@ def run_command(
         typer.Argument(metavar="-- SCRIPT [ARGS]", help="What torchrun starts on the VMs."),
     ] = None,
     changes: Changes = None,
-    backend: Annotated[str, typer.Option(help="Where VMs come from: local or ray.")] = "local",
+    backend: BackendName = "local",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the exact request; rent nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(metavar="USD", min=0.01, help="Never spend more than this in total."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="RUN", help="The run's name; made up if left out.")
-    ] = None,
+    yes: Yes = False,
+    max_cost: MaxCost = None,
+    name: NewRunName = None,
     live_prices: Annotated[
         str | None,
         typer.Option(
@@ -116,17 +121,12 @@ def run_command(
             "If left out: aws for VMs of AWS, off for --backend local.",
         ),
     ] = None,
-    scenario: Annotated[
-        Path | None,
-        typer.Option(metavar="SCENARIO.yaml", help="local: how the played cloud behaves."),
-    ] = None,
+    scenario: ScenarioPath = None,
     play_gpus: Annotated[
         bool,
         typer.Option("--play-gpus", help="local: hold steps to the pace of the planned GPUs."),
     ] = False,
-    launcher: Annotated[
-        Launcher, typer.Option(help="local: what starts the workers.")
-    ] = Launcher.TORCHRUN,
+    launcher: LauncherName = Launcher.TORCHRUN,
     preflight: Annotated[
         bool,
         typer.Option(

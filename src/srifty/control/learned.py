@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from srifty.allreduce.base import AllreduceModel, FlooredAllreduce, Uncertainty
+from srifty.allreduce.base import AllreduceModel
 from srifty.compute.latency import LatencyModel
 from srifty.core.cluster import ClusterConfig
 from srifty.core.forecast import IterationForecast
-from srifty.core.hardware import InstanceType
 from srifty.core.job import Job
 from srifty.simulator import ConfigTable, Predictor, Simulator
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from srifty.simulator.perturbed import ScaledNetwork
 
 _MOST_FACTOR = 1e4
 _HALVINGS = 30
 # What differs by less is the noise of a window.
 _NEAR = 0.1
+_SHOWN = "as this run has shown"
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,8 @@ class Learned:
         }
         allreduce: AllreduceModel = before.allreduce
         if self.network != 1.0:
-            allreduce = ScaledAllreduce(allreduce, self.network)
+            basis = f"Allreduces between VMs: {self.network:.2f} times as long, {_SHOWN}."
+            allreduce = ScaledNetwork(allreduce, self.network, basis)
         return replace(before, latency=latency, allreduce=allreduce)
 
 
@@ -107,81 +103,5 @@ def _scaled(model: LatencyModel, factor: float) -> LatencyModel:
         forward=model.forward.scaled(factor),
         backward=model.backward.scaled(factor),
         optimizer_s=model.optimizer_s * factor,
-        assumptions=(*model.assumptions, f"{factor:.2f} times as long, as this run has shown."),
+        assumptions=(*model.assumptions, f"{factor:.2f} times as long, {_SHOWN}."),
     )
-
-
-@dataclass(frozen=True)
-class ScaledAllreduce:
-    """An allreduce model whose times between VMs are so many times longer.
-
-    Attributes:
-        prior: the model.
-        factor: how many times, at least 1.
-    """
-
-    prior: AllreduceModel
-    factor: float
-
-    def time_s(
-        self,
-        instance_type: InstanceType,
-        world_size: IntArray,
-        vms: IntArray,
-        size_bytes: FloatArray,
-    ) -> FloatArray:
-        """See `AllreduceModel.time_s`."""
-        time_s = self.prior.time_s(instance_type, world_size, vms, size_bytes)
-        return time_s * self._factors(vms)[:, None]
-
-    def bus_capacity(
-        self, instance_type: InstanceType, world_size: IntArray, vms: IntArray
-    ) -> FloatArray:
-        """See `AllreduceModel.bus_capacity`."""
-        return self.prior.bus_capacity(instance_type, world_size, vms) / self._factors(vms)
-
-    def uncertainty(
-        self,
-        instance_type: InstanceType,
-        world_size: IntArray,
-        vms: IntArray,
-        size_bytes: FloatArray,
-    ) -> Uncertainty:
-        """See `AllreduceModel.uncertainty`."""
-        return self.prior.uncertainty(instance_type, world_size, vms, size_bytes)
-
-    def least_time_s(
-        self,
-        instance_type: InstanceType,
-        world_size: IntArray,
-        vms: IntArray,
-        size_bytes: FloatArray,
-        *,
-        most_per_vm: int,
-    ) -> FloatArray:
-        """See `FlooredAllreduce.least_time_s`: no factor is below 1, so the prior's floor holds."""
-        if not isinstance(self.prior, FlooredAllreduce):
-            return np.zeros((len(world_size), len(size_bytes)))
-        return self.prior.least_time_s(
-            instance_type, world_size, vms, size_bytes, most_per_vm=most_per_vm
-        )
-
-    def least_spread(self, instance_type: InstanceType) -> float:
-        """See `FlooredAllreduce.least_spread`."""
-        if not isinstance(self.prior, FlooredAllreduce):
-            return 0.0
-        return self.prior.least_spread(instance_type)
-
-    def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
-        """See `AllreduceModel.assumptions`."""
-        said = f"Allreduces between VMs: {self.factor:.2f} times as long, as this run has shown."
-        return (*self.prior.assumptions(instance_types), said)
-
-    def warnings(
-        self, instance_type: InstanceType, world_size: int, vms: int, size_bytes: FloatArray
-    ) -> tuple[str, ...]:
-        """See `AllreduceModel.warnings`."""
-        return self.prior.warnings(instance_type, world_size, vms, size_bytes)
-
-    def _factors(self, vms: IntArray) -> FloatArray:
-        return np.where(np.asarray(vms) > 1, self.factor, 1.0)

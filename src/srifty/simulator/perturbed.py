@@ -18,15 +18,17 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ScaledNetwork:
-    """An allreduce model whose every transfer takes longer by one factor.
+    """An allreduce model whose transfers between VMs take longer by one factor.
 
     Attributes:
-        model: the model as it is.
-        factor: what times are multiplied by.
+        model: the model as it is; links inside a VM stay as they are.
+        factor: what times between VMs are multiplied by, above 0.
+        basis: what that rests on, a sentence; empty: nothing is said.
     """
 
     model: AllreduceModel
     factor: float
+    basis: str = ""
 
     def time_s(
         self,
@@ -36,13 +38,14 @@ class ScaledNetwork:
         size_bytes: FloatArray,
     ) -> FloatArray:
         """See `AllreduceModel.time_s`."""
-        return self.factor * self.model.time_s(instance_type, world_size, vms, size_bytes)
+        time_s = self.model.time_s(instance_type, world_size, vms, size_bytes)
+        return time_s * self._factors(vms)[:, None]
 
     def bus_capacity(
         self, instance_type: InstanceType, world_size: IntArray, vms: IntArray
     ) -> FloatArray:
         """See `AllreduceModel.bus_capacity`."""
-        return self.model.bus_capacity(instance_type, world_size, vms) / self.factor
+        return self.model.bus_capacity(instance_type, world_size, vms) / self._factors(vms)
 
     def uncertainty(
         self,
@@ -66,9 +69,12 @@ class ScaledNetwork:
         """See `FlooredAllreduce.least_time_s`; 0 where the model knows no floor."""
         if not isinstance(self.model, FlooredAllreduce):
             return np.zeros((len(world_size), len(size_bytes)))
-        return self.factor * self.model.least_time_s(
+        least_s = self.model.least_time_s(
             instance_type, world_size, vms, size_bytes, most_per_vm=most_per_vm
         )
+        # Worlds of at least one VM may be on one, whose times stay, or on several.
+        least_factors = np.where(vms > 1, self.factor, min(self.factor, 1.0))
+        return least_s * least_factors[:, None]
 
     def least_spread(self, instance_type: InstanceType) -> float:
         """See `FlooredAllreduce.least_spread`; 0 where the model knows no floor."""
@@ -78,13 +84,17 @@ class ScaledNetwork:
 
     def assumptions(self, instance_types: Sequence[InstanceType]) -> tuple[str, ...]:
         """See `AllreduceModel.assumptions`."""
-        return self.model.assumptions(instance_types)
+        said = self.model.assumptions(instance_types)
+        return (*said, self.basis) if self.basis else said
 
     def warnings(
         self, instance_type: InstanceType, world_size: int, vms: int, size_bytes: FloatArray
     ) -> tuple[str, ...]:
         """See `AllreduceModel.warnings`."""
         return self.model.warnings(instance_type, world_size, vms, size_bytes)
+
+    def _factors(self, vms: IntArray) -> FloatArray:
+        return np.where(vms > 1, self.factor, 1.0)
 
 
 def with_bandwidth(simulator: Simulator, share: float) -> Simulator:

@@ -103,19 +103,23 @@ def progress_rates(wait_s: FloatArray, line_s: FloatArray) -> FloatArray:
     """
     queued_s = line_s.sum(axis=0)
     for _ in range(_MOST_STEPS):
-        linear = wait_s + 2 * line_s + queued_s
-        root = np.sqrt(linear**2 - 4 * line_s * (line_s + queued_s))
-        waits = 2 * (line_s + queued_s) / (linear + root)
-        excess = queued_s - (waits * line_s).sum(axis=0)
-        slope = 1 - (line_s * (1 - waits) / root).sum(axis=0)
-        step = excess / slope
+        at_line, root = _parts_at_the_line(wait_s, line_s, queued_s)
+        excess = queued_s - (at_line * line_s).sum(axis=0)
+        step = excess / (1 - (line_s * (1 - at_line) / root).sum(axis=0))
         queued_s = queued_s - step
         if (np.abs(step) <= _STEP * queued_s).all():
             break
+    at_line, _ = _parts_at_the_line(wait_s, line_s, queued_s)
+    return 1 / (wait_s + line_s + (queued_s - at_line * line_s))
+
+
+def _parts_at_the_line(
+    wait_s: FloatArray, line_s: FloatArray, queued_s: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Returns (J, R) each `Q` for a given `S`, and the root of its equation's discriminant."""
     linear = wait_s + 2 * line_s + queued_s
     root = np.sqrt(linear**2 - 4 * line_s * (line_s + queued_s))
-    waits = 2 * (line_s + queued_s) / (linear + root)
-    return 1 / (wait_s + line_s + (queued_s - waits * line_s))
+    return 2 * (line_s + queued_s) / (linear + root), root
 
 
 def share_slots(
