@@ -237,6 +237,7 @@ def test_of_two_agents_the_one_with_the_lock_ends_the_other(cloud, monkeypatch, 
     with monkeypatch.context() as patched:
         patched.setattr(local_backend.sys, "executable", str(hangs))
         launch(cloud.backend(clock=clock), "vm-1")
+    until(lambda: cloud.processes("vm-1"))  # its tag is there once it is more than forked
     (hung,) = cloud.processes("vm-1")
     backend = cloud.backend(clock=clock)  # another controller's
     until(has(backend, VmEventKind.LAUNCHED, "vm-1"))
