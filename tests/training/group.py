@@ -7,11 +7,13 @@ are ended and the exit code is 1.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import sys
 import tempfile
 from datetime import timedelta
@@ -25,6 +27,7 @@ SILENCE = timedelta(seconds=500)
 
 
 def worker(module, rank, world_size, store, out):
+    os.setsid()  # with all that it starts, it can be ended at once
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(world_size)}
     torch.set_num_threads(1)
     distributed.init_process_group(
@@ -56,8 +59,12 @@ def main():
                 one = left.pop(sentinel)
                 one.join()
                 failed |= one.exitcode != 0
-        for one in left.values():
-            one.kill()
+        if failed:
+            # Loaders of a worker that was killed may wait for ever for a lock that it held.
+            for one in workers:
+                one.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(one.pid, signal.SIGKILL)
     sys.exit(int(failed))
 
 
