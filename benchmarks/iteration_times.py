@@ -75,7 +75,8 @@ def cluster_rows(step_times: Path, cluster: str) -> list[dict[str, str]]:
 def write_rows(rows: list[dict[str, str]], path: Path) -> None:
     """Writes rows as a CSV file."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [*_COLUMNS, "step_s", "sync_s", "gradient_bytes"])
+        stated = ("step_s", "sync_s", "gradient_bytes", "rated_gbit_per_s", "accumulation")
+        writer = csv.DictWriter(file, [*_COLUMNS, *stated])
         writer.writeheader()
         writer.writerows(rows)
 

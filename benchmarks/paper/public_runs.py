@@ -30,6 +30,10 @@ _MLPERF_BYTES = {
     "resnet": _RESNET50, "bert": _BERT_LARGE, "gnmt": 640_000_000, "maskrcnn": 176_000_000,
     "ssd": 144_000_000,
 }  # fmt: skip
+# Gbit/s of a VM's network, all cards together. DLPerf: its own page, 100 Gb/s InfiniBand. DGX: data
+# sheets of DGX-1 (4 x EDR), DGX-2 (8 x EDR) and DGX A100 (8 x HDR). Other sources state none.
+_DLPERF_GBIT = 100.0
+_DGX_GBIT = {"8xV100": 400.0, "16xV100": 800.0, "8xA100": 1600.0, "dgx2h": 800.0, "dgxa100": 1600.0}
 # A one-VM run says little about a batch further away than this factor.
 _NEAR = 2.0
 
@@ -107,7 +111,7 @@ def read(path: Path) -> Iterator[Row]:
 
 def _row(
     workload: str, gpu: str, kind: str, placement: Sequence[int], batch: float, step_s: float,
-    size: int = 0, sync_s: str = "",
+    size: int = 0, sync_s: str = "", gbit_per_s: float | None = None, passes: int = 1,
 ) -> Row:  # fmt: skip
     return {
         "workload": workload,
@@ -120,6 +124,8 @@ def _row(
         "step_s": repr(step_s),
         "sync_s": sync_s,
         "gradient_bytes": str(size or ""),
+        "rated_gbit_per_s": str(gbit_per_s or ""),
+        "accumulation": str(passes),
     }
 
 
@@ -172,7 +178,7 @@ def _dlperf(data: Path) -> RunSet:
     rows = tuple(
         _row(
             name, "V100", "dlperf-8xV100", [gpus] * vms, batch, median(steps_s),
-            sizes[model] // (2 if name.endswith("half") else 1),
+            sizes[model] // (2 if name.endswith("half") else 1), gbit_per_s=_DLPERF_GBIT,
         )
         for (name, model, batch, vms, gpus), steps_s in found.items()
     )  # fmt: skip
@@ -220,7 +226,8 @@ def _nvidia(data: Path) -> RunSet:
         known = alone.get((key(row), gpus))
         if vms < 2 or not known:
             continue
-        batch = gpus * float(row["local_batch"]) * float(row["grad_accum"] or 1)
+        passes = round(float(row["grad_accum"] or 1))
+        micro = gpus * float(row["local_batch"])
         per_s = float(row["throughput_per_s"])
         size = _BERT_LARGE
         scale = 1.0
@@ -231,10 +238,14 @@ def _nvidia(data: Path) -> RunSet:
         machine = f"{gpus}x{row['gpu']}-{row['gpu_mem_GB']}GB"
         name = " ".join((row["source_file"].replace("/README.md", ""), row["precision"],
                          row["seq_len"], row["local_batch"])).strip()  # fmt: skip
-        one_s = batch * scale / median(known)
-        made.append(_row(name, machine, f"dle-{machine}", [1], batch, one_s, size))
-        step_s = batch * vms * scale / per_s
-        made.append(_row(name, machine, f"dle-{machine}", [1] * vms, batch, step_s, size))
+        kind, rate = f"dle-{machine}", _DGX_GBIT[f"{gpus}x{row['gpu']}"]
+        one_s = micro * scale / median(known)
+        step_s = passes * micro * vms * scale / per_s
+        made.append(_row(name, machine, kind, [1], micro, one_s, size, gbit_per_s=rate))
+        made.append(
+            _row(name, machine, kind, [1] * vms, passes * micro, step_s, size, gbit_per_s=rate,
+                 passes=passes)
+        )  # fmt: skip
     return RunSet(
         "nvidia_dle",
         tuple(made),
@@ -259,8 +270,10 @@ def _mlperf(data: Path) -> RunSet:
         alone = [b for name, on, count, b in found if (name, on, count) == (benchmark, machine, 1)]
         if any(batch / _NEAR <= one <= batch * _NEAR for one in alone):
             size = _MLPERF_BYTES[benchmark] // 2
-            kind = f"mlperf-{machine}"
-            rows.append(_row(benchmark, machine, kind, [1] * vms, batch, median(steps_s), size))
+            rows.append(
+                _row(benchmark, machine, f"mlperf-{machine}", [1] * vms, batch, median(steps_s),
+                     size, gbit_per_s=_DGX_GBIT.get(machine))
+            )  # fmt: skip
     return RunSet(
         "mlperf_training_v0.7",
         tuple(rows),

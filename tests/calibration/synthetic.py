@@ -52,8 +52,11 @@ def workloads(names=tuple(WORKLOADS)):
     return {name: observed_workload(name, probes(name), schedule_of(name)) for name in names}
 
 
-def observed(*, noise=0.0, seed=0, factors=FACTORS, names=tuple(WORKLOADS)):
-    """Observations with several workers, from the simulator with known links."""
+def observed(*, noise=0.0, seed=0, factors=FACTORS, names=tuple(WORKLOADS), slowdowns=None):
+    """Observations with several workers, from the simulator with known links.
+
+    `slowdowns`: by name, by which workers are slower in company than alone.
+    """
     rng = np.random.default_rng(seed)
     rows = []
     for name in names:
@@ -65,7 +68,12 @@ def observed(*, noise=0.0, seed=0, factors=FACTORS, names=tuple(WORKLOADS)):
             for batch in BATCHES
         ]
         latency = {
-            gpu: replace(model, step_std_fraction=0.0, spatial_std_fraction=SPREAD)
+            gpu: replace(
+                model,
+                step_std_fraction=0.0,
+                spatial_std_fraction=SPREAD,
+                company_fraction=(slowdowns or {}).get(name, 0.0),
+            )
             for gpu, model in workload.latency.items()
         }
         simulator = Simulator(latency, CalibratedAllreduce(PRIOR, {KIND.name: link}))

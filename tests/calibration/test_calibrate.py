@@ -19,7 +19,7 @@ from tests.builders import make_schedule
 from tests.calibration.synthetic import KIND, PRIOR, SPREAD, observed, probes, workloads
 
 # Nothing but the data decides.
-VAGUE = LinkPrior(effect_std=0.5, log_spread_std=3.0)
+VAGUE = LinkPrior(effect_std=0.5, log_spread_std=3.0, slowdown=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,43 @@ def test_a_known_link_is_recovered(calibration, rows):
         measured_s = np.array([row.step_s for row in mine])
         np.testing.assert_allclose(forecast.mean_s, measured_s, rtol=0.03)
     assert calibration.spread == pytest.approx(SPREAD, rel=0.15)
+
+
+def test_computation_that_is_slower_in_company_is_not_taken_for_a_slow_link():
+    truth = {"small": 0.01, "middle": 0.4, "large": 0.2}
+    rows = observed(slowdowns=truth)
+    found = calibrate(KIND, rows, workloads(), PRIOR)
+    for name, slowdown in truth.items():
+        assert found.traits[name].slowdown == pytest.approx(slowdown, abs=0.1)
+    world, vms = np.array([8, 16, 8]), np.array([2, 4, 8])
+    known = calibrate(KIND, observed(), workloads(), PRIOR).factors.log_factor(world, vms)
+    np.testing.assert_allclose(found.factors.log_factor(world, vms), known, atol=0.1)
+
+
+def test_a_worker_alone_is_as_fast_as_it_was_measured():
+    rows = observed(slowdowns=dict.fromkeys(workloads(), 0.5))
+    found = calibrate(KIND, rows, workloads(), PRIOR)
+    workload = workloads()["large"]
+    alone = [Observation("large", "A", KIND.name, (1,), 16, 1.0)]
+    (mean_s,) = forecast_observed(alone, workload, found, PRIOR).mean_s
+    assert mean_s == pytest.approx(float(workload.latency["A"].step_s(np.array([16.0]))[0]))
+
+
+def test_what_the_observations_leave_open_grows_away_from_them(rows):
+    """With few VMs seen, much is open of many; a link that nothing waited for is unknown."""
+    small = calibrate(KIND, [row for row in rows if row.vms <= 2], workloads(), PRIOR)
+    link = small.link("large")
+    near, far = link.log_std(np.array([8, 256]), np.array([2, 64]))
+    assert near < 0.1
+    assert far > 3 * near
+    assert small.link("another").log_std(np.array([8]), np.array([2])) > near
+    hidden = [
+        replace(row, local_batch=100_000, step_s=0.1 + 0.02 * 100_000)
+        for row in rows
+        if row.workload == "large" and row.vms in (2, 3)
+    ]
+    open_ = calibrate(KIND, hidden, workloads(("large",)), PRIOR)
+    assert open_.link("large").log_std(np.array([8]), np.array([2])) > 0.9
 
 
 def test_a_known_link_is_recovered_through_noise():
@@ -73,16 +110,19 @@ def test_two_vms_can_be_slower_than_three(calibration):
     assert np.all(two < three)
 
 
-def test_the_fit_has_the_simulators_law(rows):
+@pytest.mark.parametrize("accumulation", [1, 4])
+def test_the_fit_has_the_simulators_law(rows, accumulation):
     """The arrays that are fitted and the simulator that forecasts say the same."""
     described = workloads()
+    rows = [replace(row, accumulation=accumulation) for row in rows]
     found = calibrate(KIND, rows, described, PRIOR)
     arrays = rows_of(rows, described, KIND, PRIOR)
     at = np.array(
         [
             *(getattr(found.factors, name) for name in found.factors.__slots__),
             np.log(found.spread),
-            *(found.effects[name] for name in described),
+            *(found.traits[name].effect for name in described),
+            *(found.traits[name].slowdown for name in described),
         ]
     )
     fitted_s = np.exp(_errors(arrays, at, len(described))[0]) * arrays.measured_s
@@ -99,7 +139,7 @@ def test_the_fit_has_the_simulators_law(rows):
 
 def test_slopes_are_those_of_the_errors(rows):
     arrays = rows_of(rows, workloads(), KIND, PRIOR)
-    at = np.array([0.7, 0.3, 0.1, 0.15, 0.2, np.log(0.04), 0.05, 0.0, -0.05])
+    at = np.array([0.7, 0.3, 0.1, 0.15, 0.2, np.log(0.04), 0.05, 0.0, -0.05, 0.03, 0.2, 0.4])
     error, slopes = _errors(arrays, at, 3)
     step = 1e-6
     for index in range(len(at)):
@@ -110,11 +150,14 @@ def test_slopes_are_those_of_the_errors(rows):
 
 
 def test_a_new_workload_gets_the_median_effect_and_the_larger_error(calibration):
-    assert calibration.usual_effect == np.median(list(calibration.effects.values()))
+    traits = calibration.traits
+    assert calibration.usual.effect == np.median([one.effect for one in traits.values()])
+    assert calibration.usual.slowdown == np.median([one.slowdown for one in traits.values()])
     new, old = calibration.link("another"), calibration.link("small")
-    assert new.effect == calibration.link().effect == calibration.usual_effect
-    assert old.effect == calibration.effects["small"] != new.effect
+    assert new.effect == calibration.link().effect == calibration.usual.effect
+    assert old.effect == traits["small"].effect != new.effect
     assert new.model_fraction == calibration.new_error.link
+    assert new.covariance is calibration.usual.covariance
     assert old.model_fraction == calibration.seen_error.link
 
 

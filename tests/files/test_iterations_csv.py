@@ -27,6 +27,33 @@ def test_rows_with_a_placement_and_rows_without(tmp_path):
     assert file.spread_rows == 1
 
 
+def test_iterations_may_have_several_passes(tmp_path):
+    header = "gpu,workload,instance_type,local_batch,step_s,placement,accumulation"
+    rows = ["T4,net,x,8,0.5,2-2,4", "T4,net,x,8,0.5,1,"]
+    first, second = read_iterations(write(tmp_path, *rows, header=header)).observations
+    assert (first.accumulation, first.micro_batch) == (4, 2.0)
+    assert (second.accumulation, second.micro_batch) == (1, 8.0)
+    for bad, message in (
+        ("0", "whole number of at least 1"),
+        ("9", "accumulation 9 is too many for 8"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_iterations(write(tmp_path, f"T4,net,x,8,0.5,1,{bad}", header=header))
+
+
+def test_a_type_has_one_rate_which_the_file_may_state(tmp_path):
+    header = "gpu,workload,instance_type,local_batch,step_s,placement,rated_gbit_per_s"
+    rows = ["T4,net,x,8,0.5,2-2,12.5", "T4,net,x,8,0.5,1,", "T4,net,y,8,0.5,1,100"]
+    file = read_iterations(write(tmp_path, *rows, header=header))
+    assert file.rated_gbit_per_s == {"x": 12.5, "y": 100.0}
+    with pytest.raises(InputError) as caught:
+        read_iterations(write(tmp_path, *rows, "T4,net,x,8,0.5,1,25", header=header))
+    assert "line 5: rated_gbit_per_s of x is 25.0 here, but 12.5 before" in str(caught.value)
+    for bad in ("0", "fast", "inf"):
+        with pytest.raises(InputError, match="rated_gbit_per_s must be Gbit/s above 0"):
+            read_iterations(write(tmp_path, f"T4,net,x,8,0.5,1,{bad}", header=header))
+
+
 def test_few_columns_are_enough_and_others_are_ignored(tmp_path):
     header = "gpu,workload,instance_type,local_batch,step_s,placement,comment"
     (row,) = read_iterations(

@@ -36,12 +36,12 @@ def test_no_mixed_run_is_learned_from():
     assert all(row.world_size == 2 for row in model.learned)
 
 
-def test_passes_that_send_nothing_are_taken_off():
+def test_passes_are_learned_from_as_passes():
     run = Run("pppp", "bert-glue", (P,) * 4, (64,) * 4, (2,) * 4, 1.28 + 4.0, per_vm=2)
     model = Model([*made_runs(), run])
     row = model.learned[-1]
-    assert (row.gpus_used, row.local_batch) == ((2, 2), 32)
-    assert row.step_s == pytest.approx(0.64 + 4.0, rel=0.01)
+    assert (row.gpus_used, row.local_batch, row.accumulation) == ((2, 2), 64, 2)
+    assert row.step_s == pytest.approx(1.28 + 4.0)
     assert len(model.forecast([run])) == 1
 
 

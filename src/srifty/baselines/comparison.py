@@ -139,7 +139,8 @@ def learn_ring(learned: Sequence[Observation], workloads: Mapping[str, ObservedW
     sizes = {name: _gradient_bytes(workloads[name]) for name, _ in lines}
     compute_s = np.array(
         [
-            float(lines[row.workload, row.gpu].step_s(np.array([float(row.local_batch)]))[0])
+            row.accumulation
+            * float(lines[row.workload, row.gpu].step_s(np.array([row.micro_batch]))[0])
             for row in rows
         ]
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srifty.allreduce.base import AllreduceModel
-from srifty.calibration.calibrated import Calibration, RemainingError
+from srifty.calibration.calibrated import Calibration, RemainingError, Traits
 from srifty.calibration.posterior import LinkPrior, most_probable
 from srifty.calibration.remaining_error import remaining_error
 from srifty.calibration.rows import Rows, rows_of
@@ -83,14 +84,23 @@ def _learn(
     """Returns the most probable calibration, its errors left open."""
     size_known = np.array([workload.size_known for workload in workloads.values()])
     found = most_probable(rows, size_known, link_prior)
-    seen = np.unique(rows.workload)
     names = list(workloads)
+    traits = {
+        names[int(index)]: Traits(
+            float(found.effects[index]), float(found.slowdowns[index]), found.covariances[index]
+        )
+        for index in np.unique(rows.workload)
+    }
     return Calibration(
         instance_type=kind,
         factors=found.factors,
         spread=found.spread,
-        effects={names[int(index)]: float(found.effects[index]) for index in seen},
-        usual_effect=float(np.median(found.effects[seen])),
+        traits=traits,
+        usual=Traits(
+            median(one.effect for one in traits.values()),
+            median(one.slowdown for one in traits.values()),
+            found.covariances[-1],
+        ),
         seen_error=RemainingError(),
         new_error=RemainingError(),
         basis=basis,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from srifty.allreduce.base import AllreduceModel
 from srifty.calibration.link import CalibratedAllreduce, CalibratedLink, LinkFactors
 from srifty.compute.latency import SPATIAL_UNKNOWN, LatencyModel
 from srifty.core.hardware import InstanceType
+
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,22 @@ class RemainingError:
 
 
 @dataclass(frozen=True)
+class Traits:
+    """What a workload makes of the machines it runs on.
+
+    Attributes:
+        effect: its own factor of transfer times, a logarithm.
+        slowdown: by which its workers compute slower in company than alone, a fraction: a shared
+            host, a loader that does not keep up.
+        covariance: (P + 1, P + 1) of the link's factors and the effect: what is left open.
+    """
+
+    effect: float
+    slowdown: float
+    covariance: FloatArray = field(compare=False)
+
+
+@dataclass(frozen=True)
 class Calibration:
     """What observed iterations say of one instance type.
 
@@ -35,8 +54,8 @@ class Calibration:
         instance_type: the VM shape.
         factors: what the prior's transfer times are multiplied by.
         spread: between workers of one iteration, a fraction of the computation.
-        effects: each observed workload's own factor, a logarithm.
-        usual_effect: that of a workload which was not observed: the median.
+        traits: of each observed workload.
+        usual: those of a workload which was not observed: the medians.
         seen_error: how far forecasts of an observed workload can still be off.
         new_error: the same for a workload which was not observed.
         basis: what it rests on, a sentence.
@@ -45,32 +64,44 @@ class Calibration:
     instance_type: InstanceType
     factors: LinkFactors
     spread: float
-    effects: Mapping[str, float]
-    usual_effect: float
+    traits: Mapping[str, Traits]
+    usual: Traits
     seen_error: RemainingError
     new_error: RemainingError
     basis: str
 
     def link(self, workload: str | None = None) -> CalibratedLink:
         """Returns the link as a workload meets it; None or a new one: as most do."""
-        effect = self.effects.get(workload or "", self.usual_effect)
-        return CalibratedLink(self.factors, effect, self.error(workload).link, self.basis)
+        traits = self.traits_of(workload)
+        error = self.error(workload).link
+        return CalibratedLink(self.factors, traits.effect, error, self.basis, traits.covariance)
+
+    def traits_of(self, workload: str | None = None) -> Traits:
+        """Returns the traits of a workload; None or a new one: the usual ones."""
+        return self.traits.get(workload or "", self.usual)
 
     def error(self, workload: str | None = None) -> RemainingError:
         """Returns how far forecasts of a workload can be off; None or a new one: of most."""
-        return self.seen_error if workload in self.effects else self.new_error
+        return self.seen_error if workload in self.traits else self.new_error
 
     def latency(self, model: LatencyModel, workload: str | None = None) -> LatencyModel:
-        """Returns a latency model with what several workers make of it: spread and error."""
+        """Returns a latency model with what several workers make of it: pace, spread and error."""
         error = self.error(workload).computation
+        slowdown = self.traits_of(workload).slowdown
         step = min(model.step_std_fraction, self.spread)
         spatial = float(np.sqrt(self.spread**2 - step**2))
+        assumptions = tuple(words for words in model.assumptions if words != SPATIAL_UNKNOWN)
         return replace(
             model,
             step_std_fraction=step,
             spatial_std_fraction=spatial,
             model_std_fraction=float(np.hypot(model.model_std_fraction, error)),
-            assumptions=tuple(words for words in model.assumptions if words != SPATIAL_UNKNOWN),
+            company_fraction=slowdown,
+            assumptions=(
+                *assumptions,
+                f"in company a worker computes {slowdown:.1%} slower than alone, by the observed "
+                "iteration times.",
+            ),
         )
 
     def with_error(self, error: RemainingError) -> Calibration:

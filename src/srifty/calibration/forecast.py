@@ -59,7 +59,9 @@ def _config(row: Observation, offer: Offer) -> ClusterConfig:
     sizes = sorted(set(row.gpus_used), reverse=True)
     return ClusterConfig(
         tuple(
-            VmGroup(offer, row.gpus_used.count(used), used * row.local_batch, used)
+            VmGroup(
+                offer, row.gpus_used.count(used), used * row.local_batch, used, row.accumulation
+            )
             for used in sizes
         )
     )

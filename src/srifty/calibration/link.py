@@ -85,12 +85,22 @@ class CalibratedLink:
         model_fraction: standard deviation of the error that is left; None: the prior's. The
             spread between allocations is the prior's.
         basis: what it rests on, a sentence.
+        covariance: (P + 1, P + 1) of the factors and the effect; None: they are known.
     """
 
     factors: LinkFactors
     effect: float
     model_fraction: float | None
     basis: str
+    covariance: FloatArray | None = None
+
+    def log_std(self, world_size: IntArray, vms: IntArray) -> FloatArray:
+        """Returns (R,) how far the observations leave the logarithm of the factor open."""
+        if self.covariance is None:
+            return np.zeros(len(world_size))
+        features = factor_features(world_size, vms)
+        features = np.column_stack([features, np.ones(len(features))])
+        return np.sqrt(np.einsum("rp,pq,rq->r", features, self.covariance, features))
 
 
 @dataclass(frozen=True)
@@ -143,7 +153,8 @@ class CalibratedAllreduce:
         link = self.links.get(instance_type.name)
         if link is None or link.model_fraction is None:
             return before
-        return replace(before, model_fraction=np.full(len(world_size), link.model_fraction))
+        fraction = np.hypot(link.model_fraction, link.log_std(world_size, vms))
+        return replace(before, model_fraction=fraction)
 
     def warnings(
         self, instance_type: InstanceType, world_size: int, vms: int, size_bytes: FloatArray

@@ -2,10 +2,11 @@
 
 With equal workers the simulator's iteration is
 
-    t = max(C, max_k (r_k + Σ_{j≥k} T(s_j))) + t_opt,   C = c (1 + σ m(n)),  r_k likewise
+    t = max(C, max_k (r_k + Σ_{j≥k} T(s_j))) + t_opt,   C = c (1 + h) (1 + σ m(n)),  r_k likewise
 
-where c is one worker's computation, m(n) the expected maximum of n standard normals, σ the spread
-between workers, and T an allreduce's latency plus its transfer time.
+where c is one worker's computation in all its passes (transfers start in the last one), h by how
+much it is slower in company, m(n) the expected maximum of n standard normals, σ the spread between
+workers, and T an allreduce's latency plus its transfer time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Rows:
     Attributes:
         measured_s: (R,) mean iteration time.
         workload: (R,) index of the workload.
-        compute_s: (R,) forward and backward of one worker.
+        compute_s: (R,) forward and backward of one worker, all passes.
         optimizer_s: (R,) optimizer step.
         slowest: (R,) spreads by which the slowest worker exceeds the mean.
         ready_s: (R, K) when each transfer is ready on one worker; 0 where there is none.
@@ -86,7 +87,8 @@ def rows_of(
     names = list(workloads)
     world = np.array([row.world_size for row in observations], dtype=np.int64)
     vms = np.array([row.vms for row in observations], dtype=np.int64)
-    batch = np.array([row.local_batch for row in observations], dtype=np.float64)
+    batch = np.array([row.micro_batch for row in observations])
+    passes = np.array([row.accumulation for row in observations], dtype=np.float64)
     workload = np.array([names.index(row.workload) for row in observations], dtype=np.int64)
     gpus = np.array([row.gpu for row in observations])
     transfers = {name: job_transfers(workloads[name].job) for name in names}
@@ -103,13 +105,14 @@ def rows_of(
                 continue
             forward_s = model.forward.predict(batch[here])
             backward_s = model.backward.predict(batch[here])
-            compute_s[here] = forward_s + backward_s
+            compute_s[here] = passes[here] * (forward_s + backward_s)
             optimizer_s[here] = model.optimizer_s
             latency = latency_s(prior, instance_type, world[here], vms[here])
             alone_s = prior.time_s(instance_type, world[here], vms[here], sent.sizes_bytes)
             span = slice(0, len(sent))
             fractions = sent.ready_at(gpu, batch[here].astype(np.int64))
-            ready_s[here, span] = forward_s[:, None] + fractions * backward_s[:, None]
+            # From the end of the last pass backwards.
+            ready_s[here, span] = compute_s[here, None] - (1 - fractions) * backward_s[:, None]
             late_s[here, span] = latency * np.arange(len(sent), 0, -1)
             transfer_s[here, span] = _and_later(np.maximum(alone_s - latency, 0.0))
     return Rows(

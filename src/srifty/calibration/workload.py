@@ -50,14 +50,15 @@ def observed_workload(
     Args:
         name: the workload's name; other rows are passed over.
         probes: observations; at most `MOST_PROBES` one-GPU rows of each GPU model are used, those
-            nearest a geometric grid of batch sizes, repeats averaged.
+            nearest a geometric grid of batch sizes, repeats averaged; a pass of several counts as
+            an iteration of its own.
         gradients: what one iteration exchanges.
         size_known: whether the gradients' size is known rather than guessed.
     """
     steps: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in probes:
         if row.workload == name and row.world_size == 1:
-            steps[row.gpu][row.local_batch].append(row.step_s)
+            steps[row.gpu][round(row.micro_batch)].append(row.step_s / row.accumulation)
     if not steps:
         return None
     profiles: list[WorkloadProfile] = []

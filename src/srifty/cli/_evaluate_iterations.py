@@ -118,7 +118,8 @@ def iterations(
 
 def _write(path: Path, compared: Comparison) -> None:
     """Writes each held-out row with the forecasts of every predictor."""
-    columns = ["workload", "gpu", "instance_type", "placement", "local_batch", "step_s"]
+    columns = ["workload", "gpu", "instance_type", "placement", "local_batch"]
+    columns += ["accumulation", "step_s"]
     columns += [f"{name}_s" for name in PREDICTORS] + ["srifty_p90_s"]
     try:
         with path.open("w", encoding="utf-8", newline="") as file:
@@ -129,7 +130,7 @@ def _write(path: Path, compared: Comparison) -> None:
                 means = [float(compared.mean_s[name][place]) for name in PREDICTORS]
                 p90_s = float(compared.p90_s["srifty"][place])
                 what = [row.workload, row.gpu, row.instance_type, placement, row.local_batch]
-                writer.writerow([*what, row.step_s, *means, p90_s])
+                writer.writerow([*what, row.accumulation, row.step_s, *means, p90_s])
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None
 
@@ -155,7 +156,8 @@ def _document(
                 "instance_type": one.instance_type.name,
                 "log_factors": asdict(one.factors),
                 "worker_spread": one.spread,
-                "log_effects": dict(one.effects),
+                "log_effects": {name: own.effect for name, own in one.traits.items()},
+                "slowdowns": {name: own.slowdown for name, own in one.traits.items()},
                 "error_of_new_workloads": asdict(one.new_error),
                 "error_of_seen_workloads": asdict(one.seen_error),
             }

@@ -10,7 +10,7 @@ from pathlib import Path
 from srifty.allreduce.learned import LearnedModel
 from srifty.calibration import (
     ObservedWorkload,
-    calibrate,
+    calibrate_together,
     calibrated,
     even_schedule,
     observed_workload,
@@ -153,17 +153,14 @@ def calibrated_simulator_of(
         if row.vms > 1 and row.workload in observed.workloads
     }
     prior = learned.without_relatives(seen)
-    calibrations = [
-        calibrate(kind, observed.observations, observed.workloads, prior)
-        for name, kind in offered.items()
-        if name in seen
-    ]
-    if not calibrations:
+    known = [kind for name, kind in offered.items() if name in seen]
+    if not known:
         raise InputError(
             f"has no rows with several VMs of an offered type ({', '.join(offered)}), of a "
             "workload with one-GPU rows: nothing can be learned from it",
             str(path),
         )
+    calibrations = calibrate_together(known, observed.observations, observed.workloads, prior)
     ours = builtin_name(workload)
     names = [name for name in observed.workloads if ours and builtin_name(name) == ours]
     name = workload if workload in observed.workloads else next(iter(names), None)
@@ -242,17 +239,18 @@ def _kinds(
         most = max(max(row.gpus_used) for row in rows)
         kind = known.get(name)
         if kind is None:
+            stated = file.rated_gbit_per_s.get(name)
+            rate = stated or _GUESSED_GBIT_PER_S
             try:
-                kinds[name] = InstanceType(
-                    name, "own", rows[0].gpu, most, 16 * GIB, 1, _GUESSED_GBIT_PER_S
-                )
+                kinds[name] = InstanceType(name, "own", rows[0].gpu, most, 16 * GIB, 1, rate)
             except InputError as error:
                 problems += error.problems
                 continue
-            notes.append(
-                f"{name} is not in the catalog: {_GUESSED_GBIT_PER_S:g} Gbit/s between VMs is "
-                "where its calibration starts."
-            )
+            if stated is None:
+                notes.append(
+                    f"{name} is not in the catalog: {rate:g} Gbit/s between VMs is where its "
+                    "calibration starts; state its rate in a column rated_gbit_per_s."
+                )
             continue
         kinds[name] = kind
         if most > kind.gpus:

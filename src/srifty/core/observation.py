@@ -20,6 +20,7 @@ class Observation:
         gpus_used: workers on each VM, one entry per VM.
         local_batch: samples per worker and iteration.
         step_s: mean seconds of an iteration.
+        accumulation: passes in which a worker computes its samples; the last one exchanges.
     """
 
     workload: str
@@ -28,6 +29,7 @@ class Observation:
     gpus_used: tuple[int, ...]
     local_batch: int
     step_s: float
+    accumulation: int = 1
 
     def __post_init__(self) -> None:
         for name in ("workload", "gpu", "instance_type"):
@@ -37,6 +39,16 @@ class Observation:
             require_count("GPUs used of a VM", used, most=_MOST_GPUS_PER_VM)
         require_count("local_batch", self.local_batch)
         require_positive("step_s", self.step_s)
+        require_count("accumulation", self.accumulation)
+        require(
+            self.accumulation <= self.local_batch,
+            f"accumulation {self.accumulation} is too many for {self.local_batch} samples",
+        )
+
+    @property
+    def micro_batch(self) -> float:
+        """Samples of one pass."""
+        return self.local_batch / self.accumulation
 
     @property
     def vms(self) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from srifty.core.observation import Observation, spread_evenly
 from srifty.errors import InputError, Problem
@@ -16,6 +17,7 @@ from srifty.inputs import read_text
 _KIND = "CSV file of iteration times"
 _REQUIRED = ("workload", "gpu", "instance_type", "local_batch", "step_s")
 _MOST_PROBLEMS = 20
+_Value = TypeVar("_Value", int, float)
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,14 @@ class ObservedIterations:
     Attributes:
         observations: one per row, in the file's order.
         gradient_bytes: bytes of all gradients by workload, where the file states them.
+        rated_gbit_per_s: the network's rate by instance type, where the file states it.
         spread_rows: rows that gave `vms` and `workers` only; their workers are spread as evenly as
             possible.
     """
 
     observations: tuple[Observation, ...]
     gradient_bytes: Mapping[str, int]
+    rated_gbit_per_s: Mapping[str, float]
     spread_rows: int
 
 
@@ -38,8 +42,9 @@ def read_iterations(path: Path) -> ObservedIterations:
     """Returns the observations of a CSV file.
 
     Columns: `workload,gpu,instance_type,local_batch,step_s` and either `placement` (GPUs used of
-    each VM, `4-4-2`) or `vms,workers`; where known, `gradient_bytes` (one value per workload) and
-    `sync_s`, which is checked but not used. Others are ignored.
+    each VM, `4-4-2`) or `vms,workers`; where known, `accumulation` (passes per iteration, 1 if
+    empty), `gradient_bytes` (one value per workload), `rated_gbit_per_s` (one value per instance
+    type) and `sync_s`, which is checked but not used. Others are ignored.
 
     Raises:
         InputError: the file cannot be read, lacks a column, or has bad rows (all reported).
@@ -57,14 +62,16 @@ def read_iterations(path: Path) -> ObservedIterations:
             source,
         )
     observations: list[Observation] = []
-    stated: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    rates: dict[str, float] = {}
     problems: list[Problem] = []
     spread_rows = 0
     try:
         for row in reader:
             try:
                 observation = _observation(row)
-                _learn_bytes(stated, observation.workload, row)
+                _learn(sizes, observation.workload, row, "gradient_bytes", _whole)
+                _learn(rates, observation.instance_type, row, "rated_gbit_per_s", _rate)
                 _check_sync(row)
             except InputError as error:
                 problems += [Problem(f"line {reader.line_num}", p.message) for p in error.problems]
@@ -79,7 +86,7 @@ def read_iterations(path: Path) -> ObservedIterations:
     raise_problems(problems, source)
     if not observations:
         raise InputError("has no rows", source)
-    return ObservedIterations(tuple(observations), stated, spread_rows)
+    return ObservedIterations(tuple(observations), sizes, rates, spread_rows)
 
 
 def _observation(row: Mapping[str, str | None]) -> Observation:
@@ -90,6 +97,7 @@ def _observation(row: Mapping[str, str | None]) -> Observation:
         gpus_used=_placement(row),
         local_batch=_whole(row, "local_batch"),
         step_s=_seconds(row, "step_s"),
+        accumulation=_whole(row, "accumulation") if _cell(row, "accumulation") else 1,
     )
 
 
@@ -117,15 +125,19 @@ def _placement(row: Mapping[str, str | None]) -> tuple[int, ...]:
     return used
 
 
-def _learn_bytes(stated: dict[str, int], workload: str, row: Mapping[str, str | None]) -> None:
-    if not _cell(row, "gradient_bytes"):
+def _learn(
+    stated: dict[str, _Value],
+    about: str,
+    row: Mapping[str, str | None],
+    column: str,
+    read: Callable[[Mapping[str, str | None], str], _Value],
+) -> None:
+    """Keeps what a row says of its workload or type, of which the file may say one thing alone."""
+    if not _cell(row, column):
         return
-    value = _whole(row, "gradient_bytes")
-    if stated.setdefault(workload, value) != value:
-        raise InputError(
-            f"gradient_bytes of {workload} is {value} here, but {stated[workload]} before; a "
-            "workload has one size"
-        )
+    value = read(row, column)
+    if stated.setdefault(about, value) != value:
+        raise InputError(f"{column} of {about} is {value} here, but {stated[about]} before")
 
 
 def _check_sync(row: Mapping[str, str | None]) -> None:
@@ -150,11 +162,19 @@ def _whole(row: Mapping[str, str | None], name: str) -> int:
 
 
 def _seconds(row: Mapping[str, str | None], name: str) -> float:
+    return _above_zero(row, name, "seconds")
+
+
+def _rate(row: Mapping[str, str | None], name: str) -> float:
+    return _above_zero(row, name, "Gbit/s")
+
+
+def _above_zero(row: Mapping[str, str | None], name: str, unit: str) -> float:
     text = _cell(row, name)
     try:
-        seconds = float(text)
+        value = float(text)
     except ValueError:
-        seconds = math.nan
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise InputError(f"{name} must be seconds above 0, not {text!r}")
-    return seconds
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"{name} must be {unit} above 0, not {text!r}")
+    return value

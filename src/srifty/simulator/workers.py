@@ -13,6 +13,7 @@ from srifty.simulator.tables import ConfigTable
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def worker_groups(latency: Mapping[str, LatencyModel], configs: ConfigTable) -> 
         offer = np.concatenate([offer, offer], axis=1)
         accumulation = np.concatenate([accumulation, accumulation], axis=1)
     shape = workers.shape
+    company = np.broadcast_to(workers.sum(axis=1, keepdims=True) > 1, shape)
     columns = {name: np.zeros(shape) for name in _TIMES}
     of_offers = [o.instance_type.gpu for o in configs.offers]
     gpus = tuple(dict.fromkeys(of_offers))
@@ -77,7 +79,7 @@ def worker_groups(latency: Mapping[str, LatencyModel], configs: ConfigTable) -> 
     for index, name in enumerate(gpus):
         here = (gpu == index) & (workers > 0)
         if here.any():
-            values = _pass_times(latency[name], batch[here], accumulation[here])
+            values = _pass_times(latency[name], batch[here], accumulation[here], company[here])
             for column, value in values.items():
                 columns[column][here] = value
     return WorkerGroups(
@@ -91,22 +93,24 @@ def worker_groups(latency: Mapping[str, LatencyModel], configs: ConfigTable) -> 
 
 
 def _pass_times(
-    model: LatencyModel, batch: IntArray, accumulation: IntArray
+    model: LatencyModel, batch: IntArray, accumulation: IntArray, company: BoolArray
 ) -> dict[str, FloatArray]:
     """Returns the columns of `WorkerGroups` for workers of one GPU model.
 
-    A local batch that its passes do not divide makes the first passes one sample larger.
+    A local batch that its passes do not divide makes the first passes one sample larger. Workers in
+    `company` are not alone.
     """
+    pace = 1 + model.company_fraction * company
     least = batch // accumulation
     larger = batch - least * accumulation
     micro = least.astype(np.float64)
-    forward_s = model.forward.predict(micro)
-    backward_s = model.backward.predict(micro)
+    forward_s = pace * model.forward.predict(micro)
+    backward_s = pace * model.backward.predict(micro)
     before_s = forward_s + (accumulation - 1) * (forward_s + backward_s)
     all_forward_s = accumulation * forward_s
     if larger.any():
-        more_forward = model.forward.predict(micro + 1) - forward_s
-        more_backward = model.backward.predict(micro + 1) - backward_s
+        more_forward = pace * model.forward.predict(micro + 1) - forward_s
+        more_backward = pace * model.backward.predict(micro + 1) - backward_s
         before_s = before_s + larger * (more_forward + more_backward)
         all_forward_s = all_forward_s + larger * more_forward
     return {
