@@ -2,7 +2,7 @@
 
     python -m benchmarks.paper.case_study [--resume] [-o docs/results]
 
-from the repository's root, as root, about ten minutes. Writes case_study.md, .csv and .svg. What
+from the repository's root, as root, about 25 minutes. Writes case_study.md, .csv and .svg. What
 was found lies in build/paper/study; `--resume` goes on from there.
 """
 
@@ -42,8 +42,8 @@ from srifty.simulator import ConfigTable
 FloatArray = NDArray[np.float64]
 ALLOCATIONS = 7
 _PROBED_WORLDS, _PROBED_ALLOCATIONS = (2, 4, 8, 16), 4
-_PROBE_S, _PROFILE_S = 6.0, 25.0
-_ITERATIONS = 12
+_PROBE_S, _PROFILE_S = 12.0, 60.0
+_ITERATIONS = 6
 _WORK = Path("build/paper/study")
 _NAME = "case_study"
 

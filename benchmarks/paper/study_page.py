@@ -61,8 +61,10 @@ sample), 18 configurations, several allocations; APM; Bayesian optimisation that
 within the first allocation; Srifty, which probed links on four allocations and profiled the model
 before, on VMs of other draws. **Not as in the paper**: 18 VMs at most instead of 60, each number of
 them instead of the divisors of the batch; our ResNet-18 is the one for small images; links carry
-12.8 Gbit/s in full-scale terms and, like what is sent, 1/32 of that here; what a GPU computes is a
-wait; variance is injected; the search's belief is a Matérn process over log VMs.
+12.8 Gbit/s in full-scale terms; what a GPU computes is a wait; variance is injected; the search's
+belief is a Matérn process over log VMs. What is sent is 1/32, and GPU and link both take eight
+times as long as that leaves (50 Mbit/s): at full speed 18 ranks wait for one of two cores in four
+tenths of an iteration. All times below are as measured, slow.
 """
 
 
