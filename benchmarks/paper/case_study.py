@@ -69,7 +69,7 @@ def orders_of(variation: Variation, repeat: int) -> list[Order]:
 
 def some_of(variation: Variation, allocation: int, count: int) -> tuple[Pace, ...]:
     """Returns the VMs of an allocation that a configuration gets: drawn, always the same."""
-    vms = vms_of(variation, job_name(allocation))
+    vms = vms_of(variation, f"VMs of {job_name(allocation)}")
     rng = np.random.default_rng(crc32(f"{allocation}, {count} VMs".encode()))
     return tuple(vms[at] for at in rng.permutation(len(vms))[:count])
 

@@ -86,15 +86,31 @@ def test_the_spread_between_allocations_is_measured_where_there_are_three():
     assert atlas_of(sweep(noise=0.2, repeats=2)).allocation_fraction == pytest.approx(0.10)
 
 
+def with_factors(sample, factors):
+    """The sample in several allocations, each slower by its factor."""
+    return [replace(sample, run=f"a{k}", time_s=sample.time_s * f) for k, f in enumerate(factors)]
+
+
 def test_a_slow_allocation_raises_the_mean_above_the_median():
     one = sweep(worlds=((16, 4),), sizes=[2**24])[0]
-    slow = [replace(one, run=f"a{k}", time_s=one.time_s * f) for k, f in enumerate((1, 1, 1, 1.8))]
+    slow = with_factors(one, (1, 1, 1, 1.8))
     # Repeats within an allocation are no allocations.
     slow += [replace(slow[0], run="a0/2"), replace(slow[0], run="a0/3")]
     atlas = atlas_of(slow)
-    assert atlas.allocation_mean == pytest.approx(1.2)
+    assert atlas.slow_vms == pytest.approx(0.2 / np.log(4))
     assert atlas.allocation_fraction == pytest.approx(np.log(1.8) / 2)
-    assert atlas_of(slow[:2]).allocation_mean == 1.0
+    assert atlas_of(slow[:2]).slow_vms == 0.0
+    assert atlas_of(with_factors(one, (1, 1, 1, 0.5))).slow_vms == 0.0
+
+
+def test_a_slow_allocation_that_ran_out_of_time_counts_all_the_same():
+    small, large = sweep(worlds=((16, 4),), sizes=[2**18, 2**24])
+    every = with_factors(small, (1, 1, 1, 1.8)) + with_factors(large, (1, 1, 1))
+    assert atlas_of(every).slow_vms == pytest.approx(0.2 / np.log(4))
+    # One that has no large message at all says nothing.
+    tiny = sweep(worlds=((16, 4),), sizes=[2**12])[0]
+    stopped = [*with_factors(large, (1, 1, 1)), replace(tiny, run="a3", time_s=9 * tiny.time_s)]
+    assert atlas_of(stopped).slow_vms == 0.0
 
 
 @pytest.mark.parametrize(

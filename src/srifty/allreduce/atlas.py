@@ -22,6 +22,8 @@ IntArray = NDArray[np.int64]
 # VMs, public nccl-tests logs); used where the samples hold fewer allocations than this.
 _ALLOCATION_FRACTION = 0.10
 _LEAST_ALLOCATIONS = 3
+# Messages of which one tells an allocation's bandwidth at all.
+_LEAST_LARGE_BYTES = 64 * 1024
 _OCTAVES_NEAR = 0.5  # a size within half an octave of a measured one counts as measured
 
 
@@ -69,8 +71,9 @@ class Atlas:
         gpus: GPU model of each instance type, where the samples say.
         gains: how much more several transfers move together than one alone, where measured.
         allocation_fraction: standard deviation between allocations, as a fraction of the time.
-        allocation_mean: mean of allocations' times over their median: of some VMs' links a few are
-            slow, and the slowest of them counts.
+        slow_vms: by how much the mean of allocations' times exceeds their median for each e-fold
+            of VMs, a fraction: a few VMs' links are slow, the slowest one counts, and the more VMs
+            there are, the likelier one is among them.
         types: instance types that are known, by name.
     """
 
@@ -78,7 +81,7 @@ class Atlas:
     gpus: Mapping[str, str]
     gains: Mapping[Sheet, float]
     allocation_fraction: float
-    allocation_mean: float
+    slow_vms: float
     types: Mapping[str, InstanceType]
 
     @classmethod
@@ -244,22 +247,53 @@ def _concurrency_gains(table: SampleTable) -> Mapping[Sheet, float]:
 
 
 def _between_allocations(table: SampleTable) -> tuple[float, float]:
-    """Returns how allocations differ at 1 MiB and above: `allocation_fraction`, `allocation_mean`.
+    """Returns how allocations differ where large: `allocation_fraction` and `slow_vms`.
 
-    The spread is the standard deviation of the logarithm of an allocation's median time.
+    The spread is the standard deviation of the logarithm of an allocation's times.
     """
-    rows = (table.size_bytes >= LARGE_BYTES) & (table.concurrent == 1) & (table.vms > 1)
-    here = table.take(rows)
-    keys = np.stack([here.curve, here.world_size, here.vms, here.size_bytes], axis=1)
+    here = table.take((table.concurrent == 1) & (table.vms > 1))
+    keys = np.stack([here.curve, here.world_size, here.vms], axis=1)
     variances: list[float] = []
-    means: list[float] = []
+    excess: list[float] = []
+    log_vms: list[float] = []
     for key in np.unique(keys, axis=0):
-        same = (keys == key).all(axis=1)
-        allocation, time_s = here.allocation[same], here.time_s[same]
-        each = [float(np.median(time_s[allocation == a])) for a in np.unique(allocation)]
-        if len(each) >= _LEAST_ALLOCATIONS:
-            variances.append(float(np.var(np.log(each), ddof=1)))
-            means.append(float(np.mean(each) / np.median(each)))
+        effects = _effects(here.take((keys == key).all(axis=1)))
+        if len(effects) >= _LEAST_ALLOCATIONS:
+            factors = np.exp(effects)
+            variances.append(float(np.var(effects, ddof=1)))
+            excess.append(float(np.mean(factors) / np.median(factors)) - 1)
+            log_vms.append(float(np.log(key[2])))
     if not variances:
-        return _ALLOCATION_FRACTION, 1.0
-    return float(np.sqrt(np.mean(variances))), float(np.mean(means))
+        return _ALLOCATION_FRACTION, 0.0
+    # A line through one VM, where nothing is exceeded.
+    slope = float(np.dot(excess, log_vms) / np.dot(log_vms, log_vms))
+    return float(np.sqrt(np.mean(variances))), max(slope, 0.0)
+
+
+def _effects(world: SampleTable) -> FloatArray:
+    """Returns (A,) the logarithm of each allocation's times in one world over all allocations'.
+
+    A probe that runs out of time measures fewer sizes on slow VMs: were allocations compared at the
+    largest sizes alone, the slow ones would be missing. So all count from the largest size that
+    every allocation has, at most 1 MiB; one that has no large message at all is left out.
+    """
+    largest = {
+        int(a): float(world.size_bytes[world.allocation == a].max())
+        for a in np.unique(world.allocation)
+    }
+    known = [a for a, size in largest.items() if size >= _LEAST_LARGE_BYTES]
+    if not known:
+        return np.zeros(0)
+    least = min(LARGE_BYTES, *(largest[a] for a in known))
+    found: dict[int, list[float]] = {a: [] for a in known}
+    for size in np.unique(world.size_bytes[world.size_bytes >= least]):
+        here = world.size_bytes == size
+        each = {
+            a: float(np.log(np.median(world.time_s[here & (world.allocation == a)])))
+            for a in known
+            if np.any(here & (world.allocation == a))
+        }
+        middle = float(np.median(list(each.values())))
+        for a, log_time in each.items():
+            found[a].append(log_time - middle)
+    return np.array([np.median(of_sizes) for of_sizes in found.values()])

@@ -197,7 +197,7 @@ class LearnedModel:
 
     def _mean_over_median(self, vms: IntArray) -> FloatArray:
         """Returns (R,) the mean of allocations' times over their median, which curves show."""
-        return np.where(vms > 1, self._blend.atlas.allocation_mean, 1.0)
+        return 1.0 + self._blend.atlas.slow_vms * np.log(vms)
 
     def uncertainty(
         self,

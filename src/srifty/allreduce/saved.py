@@ -20,7 +20,7 @@ from srifty.core.hardware import InstanceType
 from srifty.errors import InputError
 
 # Raised whenever a fit of the same samples would come out differently.
-_FORMAT = 2
+_FORMAT = 3
 _COLUMNS = ("world_size", "vms", "size_bytes", "log_time", "repeats")
 
 
@@ -44,7 +44,7 @@ def save_blend(blend: Blend, path: Path, *, fingerprint: str) -> None:
         "gpus": {**atlas.gpus},
         "gains": [atlas.gains.get(sheet, 1.0) for sheet in atlas.sheets],
         "allocation_fraction": atlas.allocation_fraction,
-        "allocation_mean": atlas.allocation_mean,
+        "slow_vms": atlas.slow_vms,
         "recipe": blend.recipe.document(),
         "trees": blend.trees.codes() if blend.trees is not None else None,
     }
@@ -93,7 +93,7 @@ def load_blend(path: Path, *, fingerprint: str, types: Mapping[str, InstanceType
             header["gpus"],
             dict(zip(sheets, header["gains"], strict=True)),
             float(header["allocation_fraction"]),
-            float(header["allocation_mean"]),
+            float(header["slow_vms"]),
             types,
         )
         recipe = Recipe.of_document(header["recipe"])

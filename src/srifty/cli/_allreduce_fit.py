@@ -50,7 +50,7 @@ def fit_models(
         "curves": len(blend.atlas.sheets),
         "points": sum(map(len, blend.atlas.sheets.values())),
         "allocation_fraction": blend.atlas.allocation_fraction,
-        "allocation_mean": blend.atlas.allocation_mean,
+        "slow_vms": blend.atlas.slow_vms,
         "kept_in": str(kept) if kept else None,
         "boosting": options.parameters() | {"rounds": options.rounds} if options else None,
     } | blend.recipe.document()
