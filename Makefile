@@ -4,6 +4,9 @@ VENV := .venv
 # The version that the tests last ran with.
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
+# Tests at the same time: most of them wait for processes that they started.
+WORKERS ?= 4
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: demo test test-torch check docs package-check bench reproduce testbed testbed-clean clean
 
@@ -11,11 +14,11 @@ demo: $(VENV)/installed
 	scripts/demo
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 # The tests that `test` skips for lack of PyTorch or Ray, with both; some need root.
 test-torch: $(VENV)/installed-torch
-	$(BIN)/python -m pytest $$(grep -rlE 'importorskip\("(torch|ray)"|needs_ray|find_spec\("torch"\)' \
+	$(PYTEST) $$(grep -rlE 'importorskip\("(torch|ray)"|needs_ray|find_spec\("torch"\)' \
 	    tests --include='test_*.py')
 
 check: $(VENV)/installed-dev

@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import os
+import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A shell that starts the tests in the background has them ignore Ctrl-C; commands under test, which
+# inherit that, must not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_HERE = Path(__file__).parent
+# These use the machine's network namespaces and real-time priority: never two at once.
+_OF_THE_MACHINE = ("testbed/", "cloud/local/test_links.py", "control/test_chaos.py")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Several workers (`-n`) share the tests file by file."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        name = item.path.relative_to(_HERE).as_posix()
+        group = "machine" if name.startswith(_OF_THE_MACHINE) else name
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(autouse=True)
