@@ -103,7 +103,7 @@ STEPS = (
          "benchmarks.paper.cases_measured", ("-o", "{out}"), ("torch", "root"), 50.0,
          "cases_measured.md", full=True),
     Step("case-study", "the case study on the emulated cluster", "benchmarks.paper.case_study",
-         ("-o", "{out}"), ("torch", "root"), 10.0, full=True),
+         ("-o", "{out}"), ("torch", "root"), 25.0, "case_study.md", full=True),
     Step("testbed-full", "forecasts against the emulated cluster, all of it",
          "benchmarks.testbed",
          ("run", "--full", "--work", "{out}/testbed-full", "-o", "{out}"), ("torch", "root"), 60.0,
