@@ -18,6 +18,7 @@ _HERE = Path(__file__).parent
 _OF_THE_MACHINE = ("testbed/", "cloud/local/test_links.py", "control/test_chaos.py")
 
 
+@pytest.hookimpl(tryfirst=True)  # before the plugin reads the groups
 def pytest_collection_modifyitems(config, items):
     """Several workers (`-n`) share the tests file by file."""
     if not config.pluginmanager.hasplugin("xdist"):
