@@ -21,7 +21,7 @@ _OF_THE_MACHINE = ("testbed/", "cloud/local/test_links.py", "control/test_chaos.
 @pytest.hookimpl(tryfirst=True)  # before the plugin reads the groups
 def pytest_collection_modifyitems(config, items):
     """Several workers (`-n`) share the tests file by file."""
-    if not config.pluginmanager.hasplugin("xdist"):
+    if not hasattr(config, "workerinput"):
         return
     for item in items:
         name = item.path.relative_to(_HERE).as_posix()
