@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 # Tests at the same time: most of them wait for processes that they started.
 WORKERS ?= 4
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
 .PHONY: demo test test-torch check docs package-check bench reproduce testbed testbed-clean clean
 

@@ -18,15 +18,17 @@ _HERE = Path(__file__).parent
 _OF_THE_MACHINE = ("testbed/", "cloud/local/test_links.py", "control/test_chaos.py")
 
 
-@pytest.hookimpl(tryfirst=True)  # before the plugin reads the groups
-def pytest_collection_modifyitems(config, items):
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
     """Several workers (`-n`) share the tests file by file."""
-    if not hasattr(config, "workerinput"):
-        return
-    for item in items:
-        name = item.path.relative_to(_HERE).as_posix()
-        group = "machine" if name.startswith(_OF_THE_MACHINE) else name
-        item.add_marker(pytest.mark.xdist_group(group))
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition("::")[0].removeprefix("tests/")
+            return "machine" if file.startswith(_OF_THE_MACHINE) else file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(autouse=True)
