@@ -14,8 +14,12 @@ from hypothesis import HealthCheck, settings
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _HERE = Path(__file__).parent
-# These use the machine's network namespaces and real-time priority: never two at once.
-_OF_THE_MACHINE = ("testbed/", "cloud/local/test_links.py", "control/test_chaos.py")
+# Never two at once: those that use the machine's network namespaces and real-time priority, and
+# those that start Ray.
+_ALONE = {
+    "machine": ("testbed/", "cloud/local/test_links.py", "control/test_chaos.py"),
+    "ray": ("cloud/ray_backend/",),
+}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -26,7 +30,7 @@ def pytest_xdist_make_scheduler(config, log):
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid):
             file = nodeid.partition("::")[0].removeprefix("tests/")
-            return "machine" if file.startswith(_OF_THE_MACHINE) else file
+            return next((name for name, these in _ALONE.items() if file.startswith(these)), file)
 
     return ByFile(config, log)
 
