@@ -40,7 +40,9 @@ themselves.
 - Quotas and global batches are divided by 4 or 8, each case by one factor. A VM of the bed has one
   GPU: in cases 1 to 5 it stands for a VM (a g3.8xlarge has two), in 6 and 7 for a GPU. What is sent
   and what links carry is 1/32. g4dn has 12.8 Gbit/s in full-scale terms where EC2 rates 50, as two
-  cores carry no more for 16 ranks; g3 and p3 have 9.6.
+  cores carry no more for 16 ranks; g3 and p3 have 9.6. In cases 1 and 3, with up to 16 ranks, GPU
+  and link both take eight times as long (`g4dn-x8`, `g3-x8`): at full speed 17 of their 32
+  configurations were void, as ranks waited for a core. Their times are as measured, slow.
 - Computation is the built-in samples' (most of them estimated), memory limits too; prices are
   on-demand, of a GPU's share of the VM. The paper's spot prices are not public.
 - A homogeneous case has few configurations in powers of two (3 to 5). In cases 1 to 3 every number

@@ -14,11 +14,13 @@ import numpy as np
 from benchmarks.paper.bed_jobs import KINDS, BedCase, Config
 from benchmarks.testbed.layers import SCALE
 from benchmarks.testbed.learn import gpu_name, profile_path
+from benchmarks.testbed.pace import DERIVED
 from benchmarks.testbed.predict import type_document
 from srifty.baselines import Choice, Rivals, oracle_bo
 from srifty.catalog import builtin_gpus
 from srifty.cli._workbench import Workbench, open_job
 from srifty.core.cluster import ClusterConfig
+from srifty.core.hardware import GpuModel
 from srifty.core.notation import parse_config
 from srifty.files.profile_file import builtin_profiles
 from srifty.planner import one_type_configs
@@ -139,7 +141,7 @@ class Planning:
             replace(profile, layers=_layers(self.case.model, profile.gpu))
             for profile in job.profiles
         )
-        sheets = {gpu_name(name): gpu for name, gpu in builtin_gpus().items()}
+        sheets = {gpu_name(name): gpu for name, gpu in _sheets().items()}
         rivals = Rivals(
             replace(job, profiles=layered),
             self.bench.catalog.offers,
@@ -211,4 +213,19 @@ def _chosen(choice: Choice) -> Chosen:
 
 def _layers(model: str, gpu: str) -> tuple:
     name = gpu.removeprefix(gpu_name(""))
-    return next(profile.layers for profile in builtin_profiles(model) if profile.gpu == name)
+    source, _ = DERIVED.get(name, (name, 1.0))
+    return next(profile.layers for profile in builtin_profiles(model) if profile.gpu == source)
+
+
+def _sheets() -> dict[str, GpuModel]:
+    """Returns the data sheets of the bed's GPUs, slower ones too."""
+    known = builtin_gpus()
+    slower = {
+        name: replace(
+            sheet := known[source],
+            memory_bytes_per_s=sheet.memory_bytes_per_s / factor,
+            peak_flops={key: flops / factor for key, flops in sheet.peak_flops.items()},
+        )
+        for name, (source, factor) in DERIVED.items()
+    }
+    return known | slower

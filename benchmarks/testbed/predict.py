@@ -20,7 +20,7 @@ from srifty.simulator import ConfigTable
 from srifty.simulator.exchange import ExchangeTimes
 from srifty.simulator.transfers import job_transfers
 
-_MEMORY_GIB = {"K80": 12, "M60": 8, "T4": 16, "T4x8": 16, "V100": 16}
+_MEMORY_GIB = {"K80": 12, "M60": 8, "M60x8": 8, "T4": 16, "T4x8": 16, "V100": 16}
 SRIFTY, PAPER, APM, COMPUTE_ONLY = "srifty", "paper's sharing", "APM", "compute only"
 PREDICTORS = (SRIFTY, PAPER, APM, COMPUTE_ONLY)
 

@@ -81,7 +81,7 @@ def test_orders_come_round_after_round():
 
 def test_probes_reach_every_world_and_profiles_every_model():
     names = {probe.name for probe in probes_of(CASES)}
-    assert names >= {"g4dn-16", "g3-16", "p3-8", "g3-2"}
+    assert names >= {"g4dn-x8-16", "g3-x8-16", "g3-16", "p3-8", "g3-2"}
     assert {probe.name for probe in probes_of([INCEPTION])} == {
         f"{kind}-{n}" for kind in ("g4dn", "g3", "p3") for n in (2, 4, 8)
     }
