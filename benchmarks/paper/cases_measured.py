@@ -2,7 +2,7 @@
 
     python -m benchmarks.paper.cases_measured [--cases 4 1 3] [--resume] [-o docs/results]
 
-from the repository's root, as root, about forty minutes. Writes cases_measured.md, .csv and .svg.
+from the repository's root, as root, over an hour. Writes cases_measured.md, .csv and .svg.
 What was found lies in build/paper/cases; `--resume` goes on from there, and with all done writes
 the page anew. `--smoke` runs two configurations: a minute.
 """

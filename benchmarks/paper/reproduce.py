@@ -100,7 +100,7 @@ STEPS = (
          ("--data", "{data}/spot", "-o", "{out}/spot_replay.md"), ("data",), 20.0,
          "spot_replay.md", full=True),
     Step("cases-measured", "cases 1 to 7, scaled, on the emulated cluster",
-         "benchmarks.paper.cases_measured", ("-o", "{out}"), ("torch", "root"), 50.0,
+         "benchmarks.paper.cases_measured", ("-o", "{out}"), ("torch", "root"), 75.0,
          "cases_measured.md", full=True),
     Step("case-study", "the case study on the emulated cluster", "benchmarks.paper.case_study",
          ("-o", "{out}"), ("torch", "root"), 25.0, "case_study.md", full=True),
