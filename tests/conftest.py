@@ -18,7 +18,7 @@ _HERE = Path(__file__).parent
 # those that start Ray.
 _ALONE = {
     "machine": ("testbed/", "cloud/local/test_links.py", "control/test_chaos.py"),
-    "ray": ("cloud/ray_backend/",),
+    "ray": ("cloud/ray_backend/", "cli/test_run_on_ray.py"),
 }
 
 
