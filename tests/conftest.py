@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,11 +12,15 @@ from hypothesis import HealthCheck, settings
 # inherit that, must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_HERE = Path(__file__).parent
 # Never two at once: those that use the machine's network namespaces and real-time priority, and
 # those that start Ray.
 _ALONE = {
-    "machine": ("testbed/", "cloud/local/test_links.py", "control/test_chaos.py"),
+    "machine": (
+        "testbed/",
+        "cloud/local/test_links.py",
+        "control/test_chaos.py",
+        "paper/test_cases_measured.py",
+    ),
     "ray": ("cloud/ray_backend/", "cli/test_run_on_ray.py"),
 }
 
