@@ -70,11 +70,14 @@ STEPS = (
     Step("cases", "cases 1 to 7 by the simulator, solver times", "benchmarks.paper.cases",
          ("-o", "{out}/paper_cases.md"), page="paper_cases.md", minutes=1.0),
     _public("allreduce", "allreduce accuracy, its floor, rated bandwidth", "paper_allreduce.md",
-            4.0),
+            2.0),
     Step("figure8", "Figure 8", "benchmarks.paper.figure8", needs=("torch",), minutes=5.0),
     Step("testbed", "forecasts against the emulated cluster, short", "benchmarks.testbed",
          ("run", "--short", "--work", "{out}/testbed", "-o", "{out}"), ("torch", "root"), 9.0,
          "testbed.md"),
+    Step("cases-smoke", "cases 1 to 7 on the emulated cluster: two configurations",
+         "benchmarks.paper.cases_measured", ("--smoke", "--work", "{out}/cases", "-o", "{out}"),
+         ("torch", "root"), 1.5, "cases_measured.md"),
     Step("figure8-free", "Figure 8 without the order of preference", "benchmarks.paper.figure8",
          ("--without-prefer",), ("torch",), 5.0, full=True),
     Step("allreduce-full", "allreduce accuracy, whole world sizes left out",
@@ -110,7 +113,9 @@ STEPS = (
          "testbed.md", full=True),
 )  # fmt: skip
 # What the long version does better.
-_REPLACED = {"allreduce": "allreduce-full", "testbed": "testbed-full"}
+_REPLACED = {
+    "allreduce": "allreduce-full", "testbed": "testbed-full", "cases-smoke": "cases-measured",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
