@@ -73,6 +73,21 @@ def test_with_at_most_two_vms_the_planner_takes_one_and_says_why(tmp_path, obser
     assert "exchange that nothing hides" in sentence
 
 
+def test_the_jobs_profile_says_what_its_iterations_exchanged(tmp_path, observed):
+    """A size beside it that contradicts it would make links out of a mistake."""
+    observed.write_text(rows(1, 2).replace("resnet50", "toy"))
+    path = job(tmp_path, observed=str(observed))
+    config = ("--config", "2p3.16xlarge@256", "--json")
+    told = srifty("simulate", path, *config)
+    assert "are guessed" not in told.out
+    table = observed.read_text().splitlines()
+    wrong = [f"{table[0]},gradient_bytes", *(f"{line},1000000" for line in table[1:])]
+    observed.write_text("\n".join(wrong) + "\n")
+    refused = srifty("simulate", path, *config)
+    assert refused.code == 2
+    assert "gradient_bytes of toy is 1,000,000, but its profile has 102,228,128" in refused.err
+
+
 def test_the_drop_from_one_vm_to_two_follows_from_a_link_figure_alone(tmp_path):
     """Nothing but computation inside a VM and 5 Gbit/s (one EC2 flow) between VMs is known."""
     kind = {"name": "lab.p3", "gpu": "V100", "gpus": 8, "gpu_memory_gib": 16, "vcpus": 64,

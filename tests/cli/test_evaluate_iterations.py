@@ -87,6 +87,22 @@ def test_forecasts_are_written_row_by_row(path, tmp_path):
     assert "cannot be written" in refused.err
 
 
+def test_the_file_that_is_read_is_not_written_over(path):
+    before = path.read_bytes()
+    refused = srifty("evaluate", "iterations", path, "-o", path)
+    assert refused.code == 2
+    assert "is the file that is read: name another" in refused.err
+    assert path.read_bytes() == before
+
+
+def test_columns_that_are_not_read_are_said(tmp_path):
+    path = write(tmp_path, all_rows(), sizes=True)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = [f"{lines[0]},accumulate", *(f"{line},1" for line in lines[1:])]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert "Columns that are not read: accumulate." in srifty("evaluate", "iterations", path).out
+
+
 def test_held_out_times_do_not_reach_the_forecasts(tmp_path):
     """The whole command: times of one workload change, its own forecasts do not."""
     changed = [

@@ -56,10 +56,11 @@ def test_a_type_has_one_rate_which_the_file_may_state(tmp_path):
 
 def test_few_columns_are_enough_and_others_are_ignored(tmp_path):
     header = "gpu,workload,instance_type,local_batch,step_s,placement,comment"
-    (row,) = read_iterations(
-        write(tmp_path, "T4,net,x,8,0.5,2-2,hello", header=header)
-    ).observations
-    assert row.gpus_used == (2, 2)
+    file = read_iterations(write(tmp_path, "T4,net,x,8,0.5,2-2,hello", header=header))
+    assert file.observations[0].gpus_used == (2, 2)
+    assert file.ignored == ("comment",)
+    with pytest.raises(InputError, match=r"has the column\(s\) gpu twice"):
+        read_iterations(write(tmp_path, header=f"{header},gpu"))
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ class Calibration:
         """Returns a latency model with what several workers make of it: pace, spread and error."""
         error = self.error(workload).computation
         slowdown = self.traits_of(workload).slowdown
+        basis = "its observed iteration times" if workload in self.traits else "other workloads'"
         step = min(model.step_std_fraction, self.spread)
         spatial = float(np.sqrt(self.spread**2 - step**2))
         assumptions = tuple(words for words in model.assumptions if words != SPATIAL_UNKNOWN)
@@ -99,8 +100,8 @@ class Calibration:
             company_fraction=slowdown,
             assumptions=(
                 *assumptions,
-                f"in company a worker computes {slowdown:.1%} slower than alone, by the observed "
-                "iteration times.",
+                f"in company a worker computes {slowdown:.1%} slower than alone, by {basis}; "
+                f"workers differ by {self.spread:.1%}, of which the slowest counts.",
             ),
         )
 

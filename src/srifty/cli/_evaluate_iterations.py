@@ -48,7 +48,7 @@ def iterations(
         typer.Argument(
             metavar="FILE.csv",
             help="workload,gpu,instance_type,local_batch,step_s and placement (4-4-2) or "
-            "vms,workers; where known gradient_bytes.",
+            "vms,workers; where known accumulation, gradient_bytes and rated_gbit_per_s.",
         ),
     ],
     hold_out: Annotated[
@@ -90,14 +90,17 @@ def iterations(
     """
     if train_max_vms is not None and hold_out is not HoldOut.NODES:
         raise InputError("goes with --hold-out nodes only", "--train-max-vms")
+    if output is not None and output.exists() and output.samefile(path):
+        raise InputError("is the file that is read: name another", "--output")
     most = train_max_vms or _TRAIN_MAX_VMS
     observed = open_observed(path, gradient_bytes or ())
     known = [row for row in observed.observations if row.workload in observed.workloads]
     parts = folds(known, hold_out, train_max_vms=most)
     if not parts:
+        largest = max((row.vms for row in known), default=0)
         raise InputError(
-            f"nothing can be held out: {_NOTHING_HELD[hold_out].format(most=most)} (workloads "
-            "without a one-GPU row do not count)",
+            f"nothing can be held out: {_NOTHING_HELD[hold_out].format(most=most)} (the largest "
+            f"cluster has {largest} VMs; workloads without a one-GPU row do not count)",
             str(path),
         )
     blend = blend_of(builtin_source(), {**builtin_instance_types(), **observed.kinds})

@@ -18,7 +18,7 @@ from srifty.calibration import (
 from srifty.catalog import builtin_instance_types
 from srifty.core.hardware import InstanceType
 from srifty.core.observation import Observation
-from srifty.core.profile import GradientSchedule
+from srifty.core.profile import GradientSchedule, WorkloadProfile
 from srifty.errors import InputError, Problem
 from srifty.files import (
     ObservedIterations,
@@ -81,7 +81,10 @@ class Observed:
 
 
 def open_observed(
-    path: Path, sizes: Sequence[str] = (), own_kinds: Iterable[InstanceType] = ()
+    path: Path,
+    sizes: Sequence[str] = (),
+    own_kinds: Iterable[InstanceType] = (),
+    own_profiles: Sequence[WorkloadProfile] = (),
 ) -> Observed:
     """Returns a file of iteration times with all that is known of its workloads and types.
 
@@ -89,6 +92,7 @@ def open_observed(
         path: the CSV file.
         sizes: gradient sizes that were stated beside it, `WORKLOAD=SIZE`.
         own_kinds: instance types that count before the built-in ones.
+        own_profiles: profiles of the job that is planned: they know its gradients.
 
     Raises:
         InputError: the file or a size is wrong.
@@ -97,9 +101,11 @@ def open_observed(
     rows = file.observations
     names = list(dict.fromkeys(row.workload for row in rows))
     stated = _stated_sizes(sizes, names)
-    gradients = {name: _gradients(name, file, stated) for name in names}
+    gradients = {name: _gradients(name, file, stated, own_profiles) for name in names}
+    notes = _not_read(file)
     known = builtin_instance_types() | {kind.name: kind for kind in own_kinds}
-    kinds, notes = _kinds(file, known, path)
+    kinds, about_kinds = _kinds(file, known, path)
+    notes += about_kinds
     workloads: dict[str, ObservedWorkload] = {}
     for name, source in gradients.items():
         found = observed_workload(name, rows, source.schedule, size_known=source.size_known)
@@ -129,7 +135,7 @@ def builtin_name(workload: str) -> str | None:
 def calibrated_simulator_of(
     simulator: Simulator,
     learned: LearnedModel,
-    workload: str,
+    profiles: Sequence[WorkloadProfile],
     kinds: Iterable[InstanceType],
     path: Path,
 ) -> tuple[Simulator, tuple[str, ...]]:
@@ -138,7 +144,7 @@ def calibrated_simulator_of(
     Args:
         simulator: the simulator before anything was observed.
         learned: its allreduce model.
-        workload: the job's workload.
+        profiles: the job's, of one workload.
         kinds: the instance types that the job may use.
         path: the file of iteration times.
 
@@ -146,7 +152,7 @@ def calibrated_simulator_of(
         InputError: the file is wrong, or has no rows with several VMs of one of the types.
     """
     offered = {kind.name: kind for kind in kinds}
-    observed = open_observed(path, own_kinds=offered.values())
+    observed = open_observed(path, own_kinds=offered.values(), own_profiles=profiles)
     seen = {
         row.instance_type
         for row in observed.observations
@@ -161,6 +167,7 @@ def calibrated_simulator_of(
             str(path),
         )
     calibrations = calibrate_together(known, observed.observations, observed.workloads, prior)
+    workload = profiles[0].workload
     ours = builtin_name(workload)
     names = [name for name in observed.workloads if ours and builtin_name(name) == ours]
     name = workload if workload in observed.workloads else next(iter(names), None)
@@ -204,23 +211,48 @@ def _size_bytes(text: str) -> int:
     return count
 
 
+def _not_read(file: ObservedIterations) -> list[str]:
+    if not file.ignored:
+        return []
+    return [f"Columns that are not read: {', '.join(file.ignored)}."]
+
+
 def _gradients(
-    workload: str, file: ObservedIterations, stated: Mapping[str, int]
+    workload: str,
+    file: ObservedIterations,
+    stated: Mapping[str, int],
+    own_profiles: Sequence[WorkloadProfile],
 ) -> GradientSource:
-    """Returns what a workload exchanges: stated, in the file, built-in, or guessed."""
+    """Returns what a workload exchanges: the job's profile, stated, in the file, built-in, guessed.
+
+    Raises:
+        InputError: the file contradicts the job's profile.
+    """
     size = stated.get(workload) or file.gradient_bytes.get(workload)
     origin = "--gradient-bytes" if workload in stated else "column gradient_bytes"
     name = builtin_name(workload)
     gpus = [row.gpu.casefold() for row in file.observations if row.workload == workload]
+    same = (workload, *((name,) if name else ()))
+    own = [
+        p
+        for p in own_profiles
+        if p.gradients is not None and (p.workload in same or builtin_name(p.workload) in same)
+    ]
     profiles = [p for p in (builtin_profiles(name) if name else ()) if p.gradients is not None]
     profiles.sort(key=lambda profile: profile.gpu.casefold() not in gpus)
-    shipped = profiles[0].gradients if profiles else None
-    if shipped is not None:
+    known = own[0].gradients if own else profiles[0].gradients if profiles else None
+    where = "the job's profile" if own else f"built-in {name}"
+    if known is not None:
         if size is None:
-            return GradientSource(shipped, f"built-in {name}", size_known=True)
-        if abs(size / shipped.total_bytes - 1) <= _SAME_SIZE:
-            words = f"{origin}; order and ready times as built-in {name}"
-            return GradientSource(shipped, words, size_known=True)
+            return GradientSource(known, where, size_known=True)
+        if abs(size / known.total_bytes - 1) <= _SAME_SIZE:
+            words = f"{origin}; order and ready times as {where}"
+            return GradientSource(known, words, size_known=True)
+        if own:
+            raise InputError(
+                f"{origin} of {workload} is {size:,}, but its profile has {known.total_bytes:,} "
+                "bytes of gradients: correct one of them"
+            )
     if size is not None:
         words = f"{origin}; ready evenly over the backward pass"
         return GradientSource(even_schedule(size), words, size_known=True)

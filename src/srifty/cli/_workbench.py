@@ -92,7 +92,7 @@ def open_job(path: Path, changes: Sequence[str]) -> Workbench:
     notes = file.notes + ((source.note,) if source.note else ()) + catalog.notes
     if file.observed is not None:
         simulator, learned = calibrated_simulator_of(
-            simulator, allreduce, profiles[0].workload, offered.values(), file.observed
+            simulator, allreduce, profiles, offered.values(), file.observed
         )
         notes += learned
     return Workbench(

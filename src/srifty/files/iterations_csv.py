@@ -16,6 +16,9 @@ from srifty.inputs import read_text
 
 _KIND = "CSV file of iteration times"
 _REQUIRED = ("workload", "gpu", "instance_type", "local_batch", "step_s")
+_OPTIONAL = (
+    "placement", "vms", "workers", "accumulation", "gradient_bytes", "rated_gbit_per_s", "sync_s",
+)  # fmt: skip
 _MOST_PROBLEMS = 20
 _Value = TypeVar("_Value", int, float)
 
@@ -30,12 +33,14 @@ class ObservedIterations:
         rated_gbit_per_s: the network's rate by instance type, where the file states it.
         spread_rows: rows that gave `vms` and `workers` only; their workers are spread as evenly as
             possible.
+        ignored: columns that mean nothing here.
     """
 
     observations: tuple[Observation, ...]
     gradient_bytes: Mapping[str, int]
     rated_gbit_per_s: Mapping[str, float]
     spread_rows: int
+    ignored: tuple[str, ...] = ()
 
 
 def read_iterations(path: Path) -> ObservedIterations:
@@ -44,7 +49,8 @@ def read_iterations(path: Path) -> ObservedIterations:
     Columns: `workload,gpu,instance_type,local_batch,step_s` and either `placement` (GPUs used of
     each VM, `4-4-2`) or `vms,workers`; where known, `accumulation` (passes per iteration, 1 if
     empty), `gradient_bytes` (one value per workload), `rated_gbit_per_s` (one value per instance
-    type) and `sync_s`, which is checked but not used. Others are ignored.
+    type) and `sync_s`, which is checked but not used. Others are
+    ignored, and said.
 
     Raises:
         InputError: the file cannot be read, lacks a column, or has bad rows (all reported).
@@ -61,6 +67,8 @@ def read_iterations(path: Path) -> ObservedIterations:
             f"{', '.join(_REQUIRED)}, and placement (such as 4-4-2) or vms and workers",
             source,
         )
+    if twice := sorted({name for name in columns if list(columns).count(name) > 1}):
+        raise InputError(f"has the column(s) {', '.join(twice)} twice", source)
     observations: list[Observation] = []
     sizes: dict[str, int] = {}
     rates: dict[str, float] = {}
@@ -86,7 +94,8 @@ def read_iterations(path: Path) -> ObservedIterations:
     raise_problems(problems, source)
     if not observations:
         raise InputError("has no rows", source)
-    return ObservedIterations(tuple(observations), sizes, rates, spread_rows)
+    ignored = tuple(name for name in columns if name not in (*_REQUIRED, *_OPTIONAL))
+    return ObservedIterations(tuple(observations), sizes, rates, spread_rows, ignored)
 
 
 def _observation(row: Mapping[str, str | None]) -> Observation:
