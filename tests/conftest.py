@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, settings
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Never two at once: those that use the machine's network namespaces and real-time priority, those
-# that start Ray, and runs that are played on a faster clock, to which a busy machine is a slow one.
+# that start Ray, and (two at once) runs that are played on a faster clock, to which a busy machine
+# is a slow one.
 _ALONE = {
     "machine": (
         "testbed/",
@@ -22,7 +23,8 @@ _ALONE = {
         "paper/test_cases_measured.py",
     ),
     "ray": ("cloud/ray_backend/", "cli/test_run_on_ray.py"),
-    "played": ("cases/", "cli/test_run.py", "cloud/local/", "control/"),
+    "played": ("cases/", "cli/test_run.py", "cloud/local/"),
+    "controlled": ("control/",),
 }
 
 
