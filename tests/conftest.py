@@ -22,7 +22,7 @@ _ALONE = {
         "control/test_chaos.py",
         "paper/test_cases_measured.py",
     ),
-    "ray": ("cloud/ray_backend/", "cli/test_run_on_ray.py"),
+    "ray": ("cloud/ray_backend/test_backend.py", "cli/test_run_on_ray.py"),
     "played": ("cases/", "cli/test_run.py", "cloud/local/"),
     "controlled": ("control/",),
 }
