@@ -142,7 +142,7 @@ def term_errors(path: Path) -> dict[str, float]:
         "effects of ±10 % instead of ±20 %": LinkPrior(effect_std=0.1),
         "effects of ±30 % instead of ±20 %": LinkPrior(effect_std=0.3),
         "spread between workers assumed": LinkPrior(log_spread_std=fixed),
-        "as fast in company as alone": LinkPrior(slowdown=0.0, slowdown_std=fixed),
+        "no contention for host or loader": LinkPrior(slowdown=0.0, slowdown_std=fixed),
     }
     errors: dict[str, float] = {}
     for words, link_prior in variants.items():

@@ -325,7 +325,7 @@ def page(data: Path) -> list[str]:
         "24.0 % (median 9.6 %), its slope below +0.33 (-0.10 to +0.75). A second learned from all,",
         "their passes taken off, and each type by itself: 21.8 % and, with P100 in VMs of up to",
         "eight, 12.8 %; slopes +0.38 (+0.15 to +0.61) and +0.17 (-0.13 to +0.46). Since then runs",
-        "count with their passes, computation may be slower in company, and both types share how",
+        "count with their passes, computation may meet contention, and both types share how",
         "an exchange grows: a V100 alone was never seen in more than two workers.",
         "",
         "## Every mixed run",

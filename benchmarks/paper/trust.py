@@ -215,7 +215,7 @@ def page(
         "version of this page showed where it failed on other sets (larger clusters of",
         "`nvidia_dle` 51.5 %, `dlperf_oneflow` 93.6 %, `mlperf_training_v0.7` 17.6 %); since then",
         "the network's rate is told where a source states it, accumulated passes count as such,",
-        "computation may be slower in company, and what observations leave open widens the",
+        "computation may meet contention, and what observations leave open widens the",
         "interval. The new terms' priors were chosen with an eye on all sets, so that these",
         "figures are no longer blind. `dlperf_oneflow` stays bad: its ResNet-50 runs lose 5 to",
         "20 % to something that is no link and no loader alone; BERT exchanges four times as much.",

@@ -72,7 +72,7 @@ def observed(*, noise=0.0, seed=0, factors=FACTORS, names=tuple(WORKLOADS), slow
                 model,
                 step_std_fraction=0.0,
                 spatial_std_fraction=SPREAD,
-                company_fraction=(slowdowns or {}).get(name, 0.0),
+                contention_fraction=(slowdowns or {}).get(name, 0.0),
             )
             for gpu, model in workload.latency.items()
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -47,6 +47,60 @@ def calibrate(
     Raises:
         ModelError: no row has several VMs, or a workload's gradients are unknown.
     """
+    known = _known(instance_type, observations, workloads, prior, link_prior)
+    used = known.observations
+
+    def remaining(groups: IntArray) -> RemainingError | None:
+        return remaining_error(groups, known.learn, used, known.workloads, prior)
+
+    workload = known.rows.workload
+    vms = np.array([row.vms for row in used], dtype=np.int64)
+    # What cannot be checked is not known better than before.
+    return replace(
+        known.learn(),
+        seen_error=remaining(workload * (1 + vms.max()) + vms) or RemainingError(),
+        new_error=remaining(workload) or RemainingError(),
+    )
+
+
+def most_probable_calibration(
+    instance_type: InstanceType,
+    observations: Sequence[Observation],
+    workloads: Mapping[str, ObservedWorkload],
+    prior: AllreduceModel,
+) -> Calibration:
+    """Returns what `calibrate` does, its remaining errors left open: a fraction of the work.
+
+    Raises:
+        ModelError: no row has several VMs, or a workload's gradients are unknown.
+    """
+    return _known(instance_type, observations, workloads, prior, None).learn()
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a calibration of one instance type rests on."""
+
+    instance_type: InstanceType
+    observations: Sequence[Observation]
+    workloads: Mapping[str, ObservedWorkload]
+    rows: Rows
+    link_prior: LinkPrior
+
+    def learn(self, marked: BoolArray | None = None) -> Calibration:
+        """Returns the most probable calibration by some observations; None: by all."""
+        rows = self.rows if marked is None else self.rows.take(marked)
+        basis = _basis(self.instance_type, self.observations)
+        return _learn(self.instance_type, rows, self.workloads, self.link_prior, basis)
+
+
+def _known(
+    instance_type: InstanceType,
+    observations: Sequence[Observation],
+    workloads: Mapping[str, ObservedWorkload],
+    prior: AllreduceModel,
+    link_prior: LinkPrior | None,
+) -> _Known:
     used = usable(observations, workloads, instance_type)
     names = {row.workload for row in used}
     present = {name: workloads[name] for name in workloads if name in names}
@@ -56,22 +110,7 @@ def calibrate(
             "has one-GPU rows too: its links cannot be calibrated"
         )
     rows = rows_of(used, present, instance_type, prior)
-    known = link_prior or LinkPrior()
-    basis = _basis(instance_type, used)
-
-    def learn(marked: BoolArray) -> Calibration:
-        return _learn(instance_type, rows.take(marked), present, known, basis)
-
-    def remaining(groups: IntArray) -> RemainingError | None:
-        return remaining_error(groups, learn, used, present, prior)
-
-    vms = np.array([row.vms for row in used], dtype=np.int64)
-    # What cannot be checked is not known better than before.
-    return replace(
-        learn(np.ones(len(used), dtype=np.bool_)),
-        seen_error=remaining(rows.workload * (1 + vms.max()) + vms) or RemainingError(),
-        new_error=remaining(rows.workload) or RemainingError(),
-    )
+    return _Known(instance_type, used, present, rows, link_prior or LinkPrior())
 
 
 def _learn(

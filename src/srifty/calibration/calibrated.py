@@ -36,7 +36,7 @@ class Traits:
 
     Attributes:
         effect: its own factor of transfer times, a logarithm.
-        slowdown: by which its workers compute slower in company than alone, a fraction: a shared
+        slowdown: by which its workers compute slower beside others than alone, a fraction: a shared
             host, a loader that does not keep up.
         covariance: (P + 1, P + 1) of the link's factors and the effect: what is left open.
     """
@@ -97,10 +97,11 @@ class Calibration:
             step_std_fraction=step,
             spatial_std_fraction=spatial,
             model_std_fraction=float(np.hypot(model.model_std_fraction, error)),
-            company_fraction=slowdown,
+            contention_fraction=slowdown,
             assumptions=(
                 *assumptions,
-                f"in company a worker computes {slowdown:.1%} slower than alone, by {basis}; "
+                f"beside others a worker computes {slowdown:.1%} slower than alone (a shared host, "
+                f"a loader), by {basis}; "
                 f"workers differ by {self.spread:.1%}, of which the slowest counts.",
             ),
         )

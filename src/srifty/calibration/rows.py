@@ -5,8 +5,8 @@ With equal workers the simulator's iteration is
     t = max(C, max_k (r_k + Σ_{j≥k} T(s_j))) + t_opt,   C = c (1 + h) (1 + σ m(n)),  r_k likewise
 
 where c is one worker's computation in all its passes (transfers start in the last one), h by how
-much it is slower in company, m(n) the expected maximum of n standard normals, σ the spread between
-workers, and T an allreduce's latency plus its transfer time.
+much it is slower beside others, m(n) the expected maximum of n standard normals, σ the spread
+between workers, and T an allreduce's latency plus its transfer time.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dataclasses import astuple, replace
 import numpy as np
 
 from srifty.allreduce.base import AllreduceModel
-from srifty.calibration.calibrate import calibrate
+from srifty.calibration.calibrate import calibrate, most_probable_calibration
 from srifty.calibration.calibrated import Calibration
 from srifty.calibration.link import LinkFactors
 from srifty.calibration.posterior import LinkPrior
@@ -43,9 +43,11 @@ def calibrate_together(
     Raises:
         ModelError: a type has no row with several VMs, or a workload's gradients are unknown.
     """
-    alone = [calibrate(kind, observations, workloads, prior) for kind in instance_types]
-    if len(alone) < 2:
-        return alone
+    if len(instance_types) < 2:
+        return [calibrate(kind, observations, workloads, prior) for kind in instance_types]
+    alone = [
+        most_probable_calibration(kind, observations, workloads, prior) for kind in instance_types
+    ]
     return [
         calibrate(
             kind, observations, workloads, prior, _informed([c for c in alone if c is not mine])
@@ -57,17 +59,17 @@ def calibrate_together(
 def _informed(others: Sequence[Calibration]) -> LinkPrior:
     """Returns what is usual, made more exact by what other types' observations add to it."""
     usual = LinkPrior()
-    first_mean, first_std = np.array(astuple(usual.mean)), np.array(astuple(usual.std))
-    precision = 1 / np.square(first_std)
-    total = first_mean * precision
+    first_mean = np.array(astuple(usual.mean))
+    first_precision = 1 / np.square(np.array(astuple(usual.std)))
+    precision, total = first_precision, first_mean * first_precision
+    count = len(first_mean)
     for other in others:
-        count = len(first_mean)
         after = 1 / np.diag(other.usual.covariance)[:count]
         # The observations' own part of the posterior; none where they say nothing.
-        said = np.where(_SHARED, np.maximum(after - 1 / np.square(first_std), 0.0), 0.0)
+        said = np.where(_SHARED, np.maximum(after - first_precision, 0.0), 0.0)
+        about = np.array(astuple(other.factors)) * after - first_mean * first_precision
         known = said > 0
         mean, own = np.zeros(count), np.zeros(count)
-        about = np.array(astuple(other.factors)) * after - first_mean / np.square(first_std)
         mean[known] = about[known] / said[known]
         own[known] = 1 / (1 / said[known] + _BETWEEN_TYPES**2)
         precision = precision + own

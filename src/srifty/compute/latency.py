@@ -52,7 +52,7 @@ class LatencyModel:
         estimated: whether the latencies were estimated rather than measured.
         assumptions: what the model takes for granted, clauses that end with a full stop.
         measured_batches: smallest and largest micro-batch that the latencies come from.
-        company_fraction: by which a worker is slower among several than alone: a shared host, a
+        contention_fraction: by which a worker is slower among several than alone: a shared host, a
             loader that does not keep up.
     """
 
@@ -70,7 +70,7 @@ class LatencyModel:
     estimated: bool
     assumptions: tuple[str, ...]
     measured_batches: tuple[int, int] = (1, 1 << 62)
-    company_fraction: float = 0.0
+    contention_fraction: float = 0.0
 
     @classmethod
     def fit(cls, profile: WorkloadProfile) -> LatencyModel:

@@ -33,7 +33,7 @@ class ObservedIterations:
         rated_gbit_per_s: the network's rate by instance type, where the file states it.
         spread_rows: rows that gave `vms` and `workers` only; their workers are spread as evenly as
             possible.
-        ignored: columns that mean nothing here.
+        ignored: columns that were not read.
     """
 
     observations: tuple[Observation, ...]
@@ -49,11 +49,11 @@ def read_iterations(path: Path) -> ObservedIterations:
     Columns: `workload,gpu,instance_type,local_batch,step_s` and either `placement` (GPUs used of
     each VM, `4-4-2`) or `vms,workers`; where known, `accumulation` (passes per iteration, 1 if
     empty), `gradient_bytes` (one value per workload), `rated_gbit_per_s` (one value per instance
-    type) and `sync_s`, which is checked but not used. Others are
-    ignored, and said.
+    type) and `sync_s`, which is checked but not used. Others are in `ignored`.
 
     Raises:
-        InputError: the file cannot be read, lacks a column, or has bad rows (all reported).
+        InputError: the file cannot be read, lacks a column or has it twice, or has bad rows
+            (all reported).
     """
     source = str(path)
     reader = csv.DictReader(read_text(path, _KIND).splitlines())
@@ -68,7 +68,7 @@ def read_iterations(path: Path) -> ObservedIterations:
             source,
         )
     if twice := sorted({name for name in columns if list(columns).count(name) > 1}):
-        raise InputError(f"has the column(s) {', '.join(twice)} twice", source)
+        raise InputError(f"has the column(s) {', '.join(twice)} twice: keep one of each", source)
     observations: list[Observation] = []
     sizes: dict[str, int] = {}
     rates: dict[str, float] = {}
@@ -146,7 +146,9 @@ def _learn(
         return
     value = read(row, column)
     if stated.setdefault(about, value) != value:
-        raise InputError(f"{column} of {about} is {value} here, but {stated[about]} before")
+        raise InputError(
+            f"{column} of {about} is {value} here, but {stated[about]} before; it has one"
+        )
 
 
 def _check_sync(row: Mapping[str, str | None]) -> None:

@@ -71,7 +71,7 @@ def worker_groups(latency: Mapping[str, LatencyModel], configs: ConfigTable) -> 
         offer = np.concatenate([offer, offer], axis=1)
         accumulation = np.concatenate([accumulation, accumulation], axis=1)
     shape = workers.shape
-    company = np.broadcast_to(workers.sum(axis=1, keepdims=True) > 1, shape)
+    several = np.broadcast_to(workers.sum(axis=1, keepdims=True) > 1, shape)
     columns = {name: np.zeros(shape) for name in _TIMES}
     of_offers = [o.instance_type.gpu for o in configs.offers]
     gpus = tuple(dict.fromkeys(of_offers))
@@ -79,7 +79,7 @@ def worker_groups(latency: Mapping[str, LatencyModel], configs: ConfigTable) -> 
     for index, name in enumerate(gpus):
         here = (gpu == index) & (workers > 0)
         if here.any():
-            values = _pass_times(latency[name], batch[here], accumulation[here], company[here])
+            values = _pass_times(latency[name], batch[here], accumulation[here], several[here])
             for column, value in values.items():
                 columns[column][here] = value
     return WorkerGroups(
@@ -93,14 +93,14 @@ def worker_groups(latency: Mapping[str, LatencyModel], configs: ConfigTable) -> 
 
 
 def _pass_times(
-    model: LatencyModel, batch: IntArray, accumulation: IntArray, company: BoolArray
+    model: LatencyModel, batch: IntArray, accumulation: IntArray, several: BoolArray
 ) -> dict[str, FloatArray]:
     """Returns the columns of `WorkerGroups` for workers of one GPU model.
 
-    A local batch that its passes do not divide makes the first passes one sample larger. Workers in
-    `company` are not alone.
+    A local batch that its passes do not divide makes the first passes one sample larger. `several`
+    marks workers that are not alone.
     """
-    pace = 1 + model.company_fraction * company
+    pace = 1 + model.contention_fraction * several
     least = batch // accumulation
     larger = batch - least * accumulation
     micro = least.astype(np.float64)
